@@ -1,4 +1,4 @@
-"""A task that keeps its part of a GPU busy for ever, by CUDA's driver API: `gpu_tenant.py`; it needs Python alone.
+"""A task that keeps its part of a GPU busy forever, by CUDA's driver API: `gpu_tenant.py`; it needs Python alone.
 
 On a simulated GPU each kernel takes two milliseconds. Where there is no libcuda.so.1 (it is compiled where there is a C
 compiler), the simulated card is asked without it.
@@ -16,7 +16,7 @@ PTX = f".version 7.0\n// takes spin {KERNEL_US}\n.visible .entry spin(\n)\n".enc
 
 
 def by_cuda(cuda: ctypes.CDLL) -> None:
-    """Launch kernels, and wait for them, for ever."""
+    """Launch kernels, and wait for them, forever."""
 
     def call(name: str, *arguments: object) -> None:
         code = getattr(cuda, name)(*arguments)
@@ -37,7 +37,7 @@ def by_cuda(cuda: ctypes.CDLL) -> None:
 
 
 def by_socket(path: str) -> None:
-    """Have the simulated card compute, for ever."""
+    """Have the simulated card compute, forever."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as card:
         card.connect(path)
         kernel = b"K %g\n" % (KERNEL_US / 1000)

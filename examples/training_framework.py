@@ -36,7 +36,7 @@ class Model:
         self._stepped = threading.Condition()
 
     def join(self, rank: int, gpus: list[str]) -> dict[str, Any]:
-        """Take in a worker, new or in the place of a lost one: it goes on where the others are."""
+        """Take in a worker, new or in the place of a lost one: it continues where the others are."""
         self.gpus[rank] = gpus
         return self.copy()
 
@@ -107,7 +107,7 @@ class Training(Scheduler):  # type: ignore[misc]
         _, rank, attempt = update["task_id"]["value"].split("-")
         print(update["task_id"]["value"], update["state"], update.get("message", ""), flush=True)
         if int(attempt) != self.attempt[int(rank)] or not is_terminal(update["state"]):
-            return  # news of one that was given up, or that it goes on
+            return  # news of one that was given up, or that it continues
         if update["state"] == "TASK_FINISHED":
             self.running.discard(int(rank))
             if not self.running:

@@ -87,7 +87,7 @@ def _teach(program: click.Command, words: list[str]) -> None:
 
 
 def _is_typed(alias: Alias, typed: set[str]) -> bool:
-    """Tell whether a line may mean an alias: what stands before its last word is there, and that, in any spelling."""
+    """Return whether a line may mean an alias: what stands before its last word is there, and that, in any spelling."""
     return typed.issuperset(alias.path.split()[:-1]) and (not alias.listed or not typed.isdisjoint(alias.names))
 
 

@@ -124,7 +124,7 @@ def load(row: Row) -> click.Command:
     module, _, attribute = row.where.partition(":")
     command = getattr(import_module(f"marathon_cli.commands.{module}"), attribute)
     if not isinstance(command, click.Command):
-        raise TypeError(f"{row.where} is no command")
+        raise TypeError(f"{row.where} is not a command")
     command.epilog = command.epilog or _EPILOG
     return command
 

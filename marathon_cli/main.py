@@ -1,7 +1,7 @@
 """`mesos-gpu`: puts the commands together, and decides in one place how a command ends.
 
 Exit statuses: 0 done, 1 refused or not possible (one message says why), 2 bad usage, 3 our own bug, 4 --timeout is
-over (what was asked for goes on), 130 interrupted.
+over (what was asked for continues), 130 interrupted.
 Start-up time is a feature: a command is imported when it is run (lazy.py), and none imports requests, rich or
 jsonschema before it needs them.
 """

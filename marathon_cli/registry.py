@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 ROWS: Sequence[Row] = (
-    Row("run", "apps.run:run", "Run a command once, on GPUs of its own, and end as it ends.", RUN),
+    Row("run", "apps.run:run", "Run a command once, on GPUs of its own, and exit with its status.", RUN),
     Row(
         "convert",
         "apps.convert:convert",
@@ -37,7 +37,7 @@ ROWS: Sequence[Row] = (
     Row(
         "apply",
         "files.apply:apply",
-        "Bring about what files define: apps, pods, jobs and groups of ours, and objects of Kubernetes.",
+        "Create or change what files define: apps, pods, jobs and groups of ours, and objects of Kubernetes.",
         RUN,
     ),
     Row(
@@ -81,7 +81,7 @@ ROWS: Sequence[Row] = (
     Row(
         "job history",
         "jobs.job_run:history",
-        "List the runs of JOB: those that go on, then those that have ended, the latest first.",
+        "List the runs of JOB: active ones, then those that have ended, the latest first.",
     ),
     Row("job kill", "jobs.job_run:kill", "End runs of JOB."),
     Row(
@@ -94,7 +94,7 @@ ROWS: Sequence[Row] = (
     Row(
         "job schedule add",
         "jobs.job_schedule:add_schedule",
-        "Give JOB a schedule: that of FILE (JSON or YAML), or one of --cron.",
+        "Add a schedule to JOB: that of FILE (JSON or YAML), or one of --cron.",
     ),
     Row("job schedule list", "jobs.job_schedule:list_schedules", "List the schedules of JOB."),
     Row(
@@ -102,14 +102,16 @@ ROWS: Sequence[Row] = (
         "jobs.job_schedule:update_schedule",
         "Change a schedule of JOB, as in cron='0 4 * * *' or enabled=false.",
     ),
-    Row("job schedule remove", "jobs.job_schedule:remove_schedule", "Take a schedule from JOB."),
+    Row("job schedule remove", "jobs.job_schedule:remove_schedule", "Remove a schedule of JOB."),
     Row("deployment", "", "Deployments: changes that are under way.", RUN),
     Row(
         "deployment list", "apps.deployment:list_deployments", "List the deployments under way, of all apps or of APP."
     ),
     Row("deployment watch", "apps.deployment:watch", "Show how a deployment goes, until it is done."),
     Row(
-        "deployment rollback", "apps.deployment:rollback", "Stop a deployment and lead its apps back to what they were."
+        "deployment rollback",
+        "apps.deployment:rollback",
+        "Stop a deployment and restore its apps as they were before it.",
     ),
     Row("deployment stop", "apps.deployment:stop", "Stop a deployment and leave everything as it is now."),
     Row("task", "", "Tasks: the running copies of apps.", RUN),
@@ -182,7 +184,7 @@ ROWS: Sequence[Row] = (
         "operate.agent:drain",
         "Take AGENT out of use: no more offers of it, and its tasks end, to be started elsewhere.",
     ),
-    Row("agent deactivate", "operate.agent:deactivate", "Make no more offers of AGENT; what runs there goes on."),
+    Row("agent deactivate", "operate.agent:deactivate", "Make no more offers of AGENT; what runs there continues."),
     Row(
         "agent reactivate",
         "operate.agent:reactivate",
@@ -191,7 +193,11 @@ ROWS: Sequence[Row] = (
     Row("agent decommission", "operate.agent:decommission", "End all tasks of AGENT and never let it come back."),
     Row("queue", "", "The launch queue: what waits for resources, and what the last offers lacked.", LOOK, "list"),
     Row("queue list", "look.queue:list_queue", "List what waits to be launched."),
-    Row("queue summary", "look.queue:summary", "Show how many of the last offers met each wish of APP, GPUs too."),
+    Row(
+        "queue summary",
+        "look.queue:summary",
+        "Show how many of the last offers met each requirement of APP, GPUs included.",
+    ),
     Row(
         "queue details",
         "look.queue:details",
@@ -213,7 +219,7 @@ ROWS: Sequence[Row] = (
     Row(
         "service list",
         "operate.service:list_services",
-        "List the frameworks that are with the master, and what their tasks have.",
+        "List the frameworks that are registered with the master, and what their tasks have.",
     ),
     Row(
         "service shutdown",
@@ -224,15 +230,15 @@ ROWS: Sequence[Row] = (
     Row(
         "quota list",
         "operate.quota:list_quotas",
-        "List what roles have, and how much of it they may have at most and are sure of.",
+        "List what roles have, their limits and their guarantees.",
     ),
     Row(
         "quota set",
         "operate.quota:set_quota",
-        "Let ROLE have so much of the cluster at most; what is not named stays as it is.",
+        "Limit how much of the cluster ROLE may have; what is not named stays as it is.",
     ),
-    Row("quota remove", "operate.quota:remove_quota", "Let ROLE have as much as there is, and be sure of nothing."),
-    Row("image", "", "Images: what the agents keep of what containers run in.", OPERATE),
+    Row("quota remove", "operate.quota:remove_quota", "Remove the quota of ROLE: its limits and its guarantees."),
+    Row("image", "", "Images: the container images that agents keep.", OPERATE),
     Row("image list", "operate.image:list_images", "List the images of all agents."),
     Row(
         "image pull",
@@ -242,8 +248,8 @@ ROWS: Sequence[Row] = (
     Row("image prune", "operate.image:prune", "Remove images that no container uses."),
     Row("config", "", "Profiles: servers and credentials under a name.", OPERATE),
     Row("config set", "operate.config:set_", "Set KEY to VALUE in a profile."),
-    Row("config unset", "operate.config:unset", "Take KEY out of a profile, or remove the profile."),
-    Row("config use", "operate.config:use", "Make PROFILE the one in use."),
+    Row("config unset", "operate.config:unset", "Remove KEY from a profile, or the whole profile."),
+    Row("config use", "operate.config:use", "Use PROFILE from now on."),
     Row("config list", "operate.config:list_profiles", "List the profiles."),
     Row(
         "config show",
@@ -254,7 +260,7 @@ ROWS: Sequence[Row] = (
     Row(
         "replay",
         "operate.replay:replay",
-        "Live through a history of jobs under placement policies, and compare.",
+        "Replay a history of jobs under placement policies, and compare them.",
         OPERATE,
     ),
     Row("flags", "", "Flags of agents, masters and Marathons for a cluster with GPUs.", OPERATE),
@@ -264,10 +270,10 @@ ROWS: Sequence[Row] = (
     Row("up", "machine.box:up", "Start a box: master, agents and Marathon on this machine.", BOX),
     Row("down", "machine.box:down", "Stop the box and its tasks.", BOX),
     Row("status", "machine.box:status", "Show the box's services and GPUs.", BOX),
-    Row("pool", "", "Pools: the box's agents that are alike, added and taken away while it runs.", BOX, "list"),
+    Row("pool", "", "Pools: groups of identical agents of the box, added and removed while it runs.", BOX, "list"),
     Row("pool list", "machine.pool:list_pools", "List the pools of the box."),
-    Row("pool create", "machine.pool:create", "Start agents that are alike under a name, in the box that runs."),
-    Row("pool resize", "machine.pool:resize", "Give a pool so many agents."),
+    Row("pool create", "machine.pool:create", "Add a pool of identical agents to the running box."),
+    Row("pool resize", "machine.pool:resize", "Set the number of agents of a pool."),
     Row("pool delete", "machine.pool:delete", "Drain the agents of a pool, and take them out of the box."),
     Row(
         "doctor",

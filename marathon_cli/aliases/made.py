@@ -78,7 +78,7 @@ def words(alias: Alias, args: list[str]) -> list[str]:
 
 
 def shows_one(alias: Alias, args: Sequence[str]) -> bool:
-    """Tell whether one NAME is to be shown in a form for programs: then it is the thing itself, and no list of one."""
+    """Return whether one NAME is to be shown in a form for programs: then it is the thing itself, not a list."""
     if not alias.whole or any(word in ("-w", "--watch") for word in args):
         return False
     text, names, skip = "", 0, False

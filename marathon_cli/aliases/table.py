@@ -119,7 +119,7 @@ ALIASES: Sequence[Alias] = (
         },
         DOCKER,
         options={"-t=": _TIME, "--time=": _TIME, "--timeout=": _TIME},
-        help="Stop apps and pods (no instances), runs of jobs, or tasks, none of which is started anew.",
+        help="Stop apps and pods (no instances), runs of jobs, or tasks, none of which is started again.",
     ),
     Alias(
         "start",
@@ -140,7 +140,7 @@ ALIASES: Sequence[Alias] = (
             "task": ("task kill {} --scale",),
         },
         DOCKER,
-        help="End the tasks of apps and pods, runs of jobs, or tasks; none is started anew.",
+        help="End the tasks of apps and pods, runs of jobs, or tasks; none is started again.",
     ),
     Alias(
         "rm",

@@ -53,7 +53,7 @@ class Apps:
         return self._marathon.object_of(found, "an app")
 
     def kill(self, app_id: str, *, host: str | None, wipe: bool) -> list[str]:
-        """End an app's tasks (those on `host`), to be started anew; return their ids. `wipe` drops volumes, too."""
+        """End an app's tasks (those on `host`), to be started again; return their ids. `wipe` drops volumes, too."""
         query = {"wipe": _flag(wipe), **({"host": host} if host else {})}
         found = self._marathon.object_of(self._marathon.call("DELETE", f"{_path(app_id)}/tasks", query=query), "tasks")
         return [str(task.get("id")) for task in self._marathon.list_of(found.get("tasks"), "tasks")]
@@ -71,7 +71,7 @@ class Tasks:
         self._marathon = marathon
 
     def kill(self, ids: Sequence[str], *, wipe: bool) -> list[str]:
-        """End tasks, to be started anew; return the ids of those that were there."""
+        """End tasks, to be started again; return the ids of those that were there."""
         found = self._marathon.call("POST", "/v2/tasks/delete", query={"wipe": _flag(wipe)}, body={"ids": list(ids)})
         tasks = self._marathon.list_of(self._marathon.object_of(found, "tasks").get("tasks"), "tasks")
         return [str(task.get("id")) for task in tasks]

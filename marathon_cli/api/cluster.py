@@ -14,7 +14,7 @@ class Deployments:
         self._marathon = marathon
 
     def roll_back(self, deployment_id: str) -> Change:
-        """Stop a deployment and lead its apps back, as a deployment of its own. Raises NotFound."""
+        """Stop a deployment and roll its apps back, as a deployment of its own. Raises NotFound."""
         return self._marathon.change("DELETE", f"/v2/deployments/{quote(deployment_id)}", query={"force": "false"})
 
     def stop(self, deployment_id: str) -> None:

@@ -18,7 +18,7 @@ class Jobs:
         self.server = server
 
     def all(self, *, history: bool = False) -> list[Document]:
-        """Return every job with its runs that go on, its schedules and a summary of its history or all of it, by id."""
+        """Return every job with its active runs, its schedules and a summary of its history or all of it, by id."""
         embed = [*EMBED, "history"] if history else list(EMBED)
         found = self.server.list_of(self.server.call("GET", "/v1/jobs", query={"embed": embed}), "jobs")
         return sorted(found, key=lambda job: str(job.get("id")))
@@ -44,7 +44,7 @@ class Jobs:
         return self.server.object_of(self.server.call("POST", f"{_path(job_id)}/runs", body={}), "a run")
 
     def get_run(self, job_id: str, run_id: str) -> Document:
-        """Return a run that goes on; one that has ended is in the history."""
+        """Return an active run; one that has ended is in the history."""
         return self.server.object_of(self.server.call("GET", f"{_path(job_id)}/runs/{quote(run_id)}"), "a run")
 
     def stop(self, job_id: str, run_id: str) -> None:

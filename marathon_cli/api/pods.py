@@ -41,7 +41,7 @@ class Pods:
         return self._marathon.change("DELETE", _path(pod_id), query={"force": str(force).lower()})
 
     def kill(self, pod_id: str, instances: Sequence[str], *, wipe: bool) -> list[str]:
-        """End instances, to be started anew; return the ids of those that were there."""
+        """End instances, to be started again; return the ids of those that were there."""
         path, query = f"{_path(pod_id)}::instances", {"wipe": str(wipe).lower()}
         found = self._marathon.call("DELETE", path, query=query, body=list(instances))
         ended = self._marathon.list_of(found if isinstance(found, list) else [], "instances")

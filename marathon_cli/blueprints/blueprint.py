@@ -59,7 +59,7 @@ class Blueprint:
         try:
             ipaddress.ip_address(self.ip)
         except ValueError:
-            raise BadInput(f"ip: {self.ip!r} is no IP address") from None
+            raise BadInput(f"ip: {self.ip!r} is not an IP address") from None
         if self.gpu_devices and not self.enable_gpu_isolation:
             raise BadInput("gpu_devices names GPUs, and enable_gpu_isolation is false: say one of the two")
         if len(set(self.gpu_devices)) != len(self.gpu_devices):
@@ -75,7 +75,7 @@ class Blueprint:
 
     @property
     def is_loopback(self) -> bool:
-        """Tell whether only its own machine reaches the program."""
+        """Return whether only its own machine reaches the program."""
         return ipaddress.ip_address(self.ip).is_loopback
 
 

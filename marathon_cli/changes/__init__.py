@@ -1,1 +1,1 @@
-"""Changes: sent, waited for, led back, told."""
+"""Changes: sent, waited for, rolled back, told."""

@@ -1,4 +1,4 @@
-"""What is said before an app is sent. Every `app add` pays for this module's imports: see placement/warnings.py."""
+"""What is said before an app is sent. Every `app add` pays for the imports of this module."""
 
 from __future__ import annotations
 

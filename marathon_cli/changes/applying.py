@@ -182,7 +182,7 @@ def name_of(kind: str, document: Mapping[str, Any]) -> str:
 
 
 def same(before: object, after: object, key: str = "") -> bool:
-    """Tell whether two canonical documents are the same, but for ports that a server has chosen."""
+    """Return whether two canonical documents are the same, but for ports that a server has chosen."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = {*before, *after} - {*_OF_ONE_MOMENT}
         return all(same(before.get(one), after.get(one), one) for one in keys)

@@ -49,7 +49,7 @@ def wait_options(*, roll_back: bool = True) -> Callable[[Command], Command]:
             default=300.0,
             show_default=True,
             metavar="SECONDS",
-            help="How long --wait waits; 0: for ever.",
+            help="How long --wait waits; 0: forever.",
         )(inner)
         click.option("--wait", is_flag=True, help="Return when it is done, and show how it goes.")(inner)
         return inner  # type: ignore[return-value]
@@ -79,8 +79,8 @@ def update_options(command: Command) -> Command:
     def inner(*args: Any, dry_run: bool, diff: bool, yes: bool, **others: Any) -> Any:
         return command(*args, consent=Consent(dry_run, diff, yes), **others)
 
-    click.option("--yes", "-y", is_flag=True, help="Do not ask.")(inner)
-    click.option("--diff", is_flag=True, help="Show what changes also where nobody is asked.")(inner)
+    click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(inner)
+    click.option("--diff", is_flag=True, help="Show the changes even when no question is asked.")(inner)
     click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")(inner)
     return inner  # type: ignore[return-value]
 
@@ -97,7 +97,7 @@ def finish(
 ) -> None:
     """Say that a deployment was created; wait for it if that was asked for.
 
-    Raises TimeIsUp (after leading back, if that was asked for), Conflict when it was given up or led back because its
+    Raises TimeIsUp (after rolling back, if asked to), Conflict when it was given up or rolled back because its
     tasks keep failing, Unavailable.
     """
     told = {"deploymentId": change.deployment_id, "version": change.version, **(value or {})}
@@ -106,7 +106,7 @@ def finish(
     if change.deployment_id is None:
         return
     taken_back = f"`mesos-gpu deployment rollback {change.deployment_id}` takes it back"
-    console.goes_on = f"the deployment {change.deployment_id} goes on; {taken_back}"
+    console.goes_on = f"the deployment {change.deployment_id} continues; {taken_back}"
     if not waiting.wanted:
         return
     from marathon_cli.changes.rollback import lead_back

@@ -41,5 +41,5 @@ def wait_until_drained(mesos: Mesos, agent: Agent, timeout_s: float, called: str
             say(text)
             said = text
         if timeout_s and time.monotonic() - begun >= timeout_s:
-            raise TimeIsUp(f"{name} is not drained after {timeout_s:g} s; that goes on")
+            raise TimeIsUp(f"{name} is not drained after {timeout_s:g} s; draining continues")
         time.sleep(PAUSE_S)

@@ -1,6 +1,6 @@
-"""When a deployment fails for all to see: its tasks end one after the other, and none of them is ready. Pure.
+"""When a deployment is clearly failing: its tasks end one after the other, and none of them is ready. Pure.
 
-Marathon itself never gives a deployment up; it tries again for ever, ever more slowly. It shows the last failure of an
+Marathon itself never gives a deployment up; it tries again forever, ever more slowly. It shows the last failure of an
 app (`lastTaskFailure`), so failures are counted as they are seen.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from marathon_cli.changes.rollout import Standing
 
 MOST = 3
-"""So many failures in a row are no accident. Two may be: a machine that is just going down takes one or two along."""
+"""This many failures in a row are no accident. Two may be: a machine that goes down ends one or two tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +47,5 @@ class Failures:
 
 
 def _is_older(moment: object, since: str | None) -> bool:
-    """Tell whether a moment, or a version, which is one, is before another; what is not said is not."""
+    """Return whether a moment, or a version, which is one, is before another; what is not said is not."""
     return bool(moment and since) and str(moment) < str(since)

@@ -59,7 +59,7 @@ def known(jobs: Jobs, name: str) -> dict[str, Any]:
 
 
 def runs_of(job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the runs of a job with how each is: going on, then ended, the latest first."""
+    """Return the runs of a job with the state of each: active, then ended, the latest first."""
     history = job.get("history") or {}
     ended = [{**one, "status": "SUCCESS"} for one in history.get("successfulFinishedRuns") or []]
     ended += [{**one, "status": "FAILED"} for one in history.get("failedFinishedRuns") or []]

@@ -1,4 +1,4 @@
-"""Leads a change back that has not come about: its deployment, or what a deployment that is over has left."""
+"""Rolls back a change that has not come about: its deployment, or what a deployment that is over has left."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lead_back(
     timeout_s: float,
     error: TimeIsUp | KeepsFailing,
 ) -> None:
-    """Lead back and wait for that, too; return only when the deployment has come to a good end just then.
+    """Roll back and wait for that, too; return only when the deployment has come to a good end just then.
 
     Raises TimeIsUp or Conflict, as `error` is: what was asked for has not come about. Raises Conflict when the
     deployment was given up.
@@ -32,24 +32,24 @@ def lead_back(
     if back is None and isinstance(error, KeepsFailing):
         back = _app_back(marathon, change, targets)
     if back is None:
-        say("it has come to its end just now; nothing is led back")
+        say("it has just ended; nothing is rolled back")
         wait_for(marathon, change, targets, timeout_s)
         return
-    say(f"Created deployment {back.deployment_id}: leads back to what was before {change.deployment_id}")
-    console.goes_on = f"the deployment {back.deployment_id}, which leads back, goes on"
+    say(f"Created deployment {back.deployment_id}: rolls back {change.deployment_id}")
+    console.goes_on = f"the deployment {back.deployment_id}, which rolls it back, continues"
     reasons = "\n".join(line for line in str(error).splitlines()[1:] if "`mesos-gpu " not in line)
     try:
         wait_for(marathon, back, (), timeout_s)
     except TimeIsUp as late:
-        raise TimeIsUp(f"{late}\n  it leads back from {change.deployment_id}") from None
+        raise TimeIsUp(f"{late}\n  it rolls back {change.deployment_id}") from None
     console.goes_on = ""
     if isinstance(error, TimeIsUp):
-        raise TimeIsUp(f"not there after {timeout_s:g} s, and led back\n{reasons}".rstrip())
-    raise Conflict(f"task after task failed, so it was led back\n{reasons}".rstrip())
+        raise TimeIsUp(f"not there after {timeout_s:g} s, and rolled back\n{reasons}".rstrip())
+    raise Conflict(f"task after task failed, so it was rolled back\n{reasons}".rstrip())
 
 
 def _deployment_back(marathon: Marathon, deployment_id: str) -> Change | None:
-    """Have Marathon lead a deployment back; None when it is over by now. Raises Unavailable, Refused."""
+    """Have Marathon roll a deployment back; None when it is over by now. Raises Unavailable, Refused."""
     try:
         return Deployments(marathon).roll_back(deployment_id)
     except NotFound:
@@ -59,7 +59,7 @@ def _deployment_back(marathon: Marathon, deployment_id: str) -> Change | None:
 def _app_back(marathon: Marathon, change: Change, targets: Sequence[ChangeTarget]) -> Change | None:
     """Give one app the version it had before a deployment that is over; one that was new is removed.
 
-    To Marathon a deployment is done as soon as tasks run, so one whose tasks end right away is never led back by it.
+    To Marathon a deployment is done as soon as tasks run, so one whose tasks end right away is never rolled back by it.
     None where it cannot be told what was before, as when somebody has changed the app since.
     """
     if len(targets) != 1 or targets[0].kind != "app" or targets[0].gone or change.version is None:

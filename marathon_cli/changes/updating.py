@@ -179,7 +179,7 @@ def agreed(
 
     lines = difference(before, after)
     if not lines:
-        console.tell(f"{name} is so already; nothing changes", {"id": name, "deploymentId": None}, names=[])
+        console.tell(f"{name} is already as asked; nothing was changed", {"id": name, "deploymentId": None}, names=[])
         return False
     if consent.dry_run:
         show_difference(lines)

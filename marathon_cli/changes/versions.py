@@ -14,7 +14,7 @@ def resolve_version(marathon: Marathon, name: str, text: str) -> str:
     except ValueError:
         return text
     if back >= 0:
-        raise BadInput(f"{text} is no version: give its timestamp, or -1 for the one before the present one")
+        raise BadInput(f"{text} is not a version: give its timestamp, or -1 for the one before the present one")
     versions = Apps(marathon).versions(name)
     if -back >= len(versions):
         raise BadInput(f"{name} has {len(versions)} versions; {text} goes too far back")

@@ -34,7 +34,7 @@ SILENCE_S = 30.0
 
 
 class KeepsFailing(Conflict):
-    """The tasks of a deployment fail one after the other, whether it goes on or Marathon takes it for done."""
+    """The tasks of a deployment fail one after the other, whether it continues or Marathon takes it for done."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Wait:
     show_pulls: Callable[[], None] | None = None
     """Called when a task may be waiting for its image."""
     give_up: bool = False
-    """Whether to stop as soon as the deployment fails for all to see (`failing.Failures`)."""
+    """Whether to stop as soon as the deployment clearly fails (`failing.Failures`)."""
     pause: Callable[[float], None] | None = None
     """How to wait for the next look, where something may come before it is time; else `sleep` does it."""
     _failures: dict[str, Failures] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class Wait:
             self.screen.say(failure_text(standing.failure))
 
     def _hopeless(self) -> str:
-        lines = [f"{self._names} will not get there; the deployment {self.change.deployment_id} goes on"]
+        lines = [f"{self._names} will not get there; the deployment {self.change.deployment_id} continues"]
         for name, failures in self._failures.items():
             if failures.hopeless:
                 lines.append(
@@ -167,7 +167,7 @@ class Wait:
     def _verdict(self, timeout_s: float) -> str:
         deployment_id = self.change.deployment_id
         are = "are" if len(self.targets) > 1 else "is"
-        lines = [f"{self._names} {are} not there yet after {timeout_s:g} s; the deployment {deployment_id} goes on"]
+        lines = [f"{self._names} {are} not there yet after {timeout_s:g} s; the deployment {deployment_id} continues"]
         for target in self.targets:
             try:
                 standing = self._standing(target)

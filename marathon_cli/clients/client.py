@@ -89,7 +89,7 @@ class Marathon:
         return self._told
 
     def told(self) -> Document:
-        """Return /v2/info as it was told last, once; asked anew when that was used already: leaders change."""
+        """Return /v2/info as it was told last, once; asked again when that was used already: leaders change."""
         told, self._told = self._told, None
         return self._object("GET", "/v2/info") if told is None else told
 
@@ -238,7 +238,7 @@ class Marathon:
             )
             said = said.removeprefix("Invalid username or password. ")  # what follows says more
             raise Refused(
-                f"{self.url} wants to know who you are: {said + '; ' if said else ''}{advice}",
+                f"{self.url} needs credentials: {said + '; ' if said else ''}{advice}",
                 status=status,
                 body=answer.text,
             )

@@ -42,4 +42,6 @@ def _key(word: str, text: str) -> int:
         return ord(word)
     if small.startswith("ctrl-") and len(small) == 6 and ("a" <= small[5] <= "z" or small[5] in "@[\\]^_"):
         return ord(small[5].upper()) & 0x1F
-    raise BadInput(f"{text!r}: {word!r} is no key; give single characters and ctrl-a to ctrl-z, ctrl-@ [ \\ ] ^ or _")
+    raise BadInput(
+        f"{text!r}: {word!r} is not a key; give single characters and ctrl-a to ctrl-z, ctrl-@ [ \\ ] ^ or _"
+    )

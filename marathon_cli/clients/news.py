@@ -1,7 +1,7 @@
 """What a Marathon says of its own accord while somebody waits: its stream of events, heard by a thread.
 
 Whoever waits looks for itself now and then all the same: a stream may break, and a gateway may hold it back. So that
-there is none is no error; it only takes longer until the next look.
+there is none is not an error; it only takes longer until the next look.
 """
 
 from __future__ import annotations

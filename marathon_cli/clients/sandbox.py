@@ -254,9 +254,9 @@ class RemoteFile:
 
 
 def _begins_with(data: bytes, seen: bytes) -> bool:
-    """Tell whether data begins with what was seen, as far as can be told.
+    """Return whether data begins with what was seen, as far as can be told.
 
-    Bytes that are no UTF-8 come as question marks from some agents, depending on where a read begins and ends, and the
+    Bytes that are not UTF-8 come as question marks from some agents, depending on where a read begins and ends, and the
     beginning of a character at the end not at all.
     """
     now, then = data[: len(seen)].translate(_ASCII), seen.translate(_ASCII)
@@ -322,7 +322,7 @@ def _get(client: HttpClient, path: str, query: Mapping[str, str] | None = None) 
         raise _not_ok(client, path, answer.status_code)
     found = client.read(answer)
     if not isinstance(found, dict):
-        raise ProtocolError(f"{client.url} does not answer as a {client.what} does: {path} is no object")
+        raise ProtocolError(f"{client.url} does not answer as a {client.what} does: {path} is not an object")
     return found
 
 

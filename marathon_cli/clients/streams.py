@@ -1,4 +1,4 @@
-"""Calls of an agent's v1 API whose answer, or whose request, is a stream of records that goes on while it is used."""
+"""Calls of an agent's v1 API whose answer, or whose request, is a stream of records that continues while it is used."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Feed:
         self._connection.socket.sendall(b"%x\r\n%b\r\n" % (len(record), record))
 
     def look(self) -> bool:
-        """Tell whether the agent has ended the call by itself; raise NotFound or Refused when it refused it."""
+        """Return whether the agent has ended the call by itself; raise NotFound or Refused when it refused it."""
         said = self._connection.glance()
         if said is None:
             return False
@@ -241,7 +241,7 @@ def _said(error: BaseException) -> str:
 
 
 def _whole(said: bytes) -> bool:
-    """Tell whether an answer is complete, as far as its head says."""
+    """Return whether an answer is complete, as far as its head says."""
     head, gap, body = said.partition(b"\r\n\r\n")
     if not gap:
         return False

@@ -35,7 +35,7 @@ class TaskRef:
 
     @property
     def ended(self) -> bool:
-        """Tell whether it no longer runs."""
+        """Return whether it no longer runs."""
         return is_terminal(self.state)
 
     @classmethod

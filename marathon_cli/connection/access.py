@@ -101,7 +101,7 @@ def proxy_for(url: str, access: Access, environ: Mapping[str, str]) -> str | Non
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host name or address is this machine's own."""
+    """Return whether a host name or address is this machine's own."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -128,7 +128,7 @@ def _variable(environ: Mapping[str, str], name: str) -> str:
 
 
 def _excepted(host: str, port: int, exceptions: str) -> bool:
-    """Tell whether NO_PROXY names a host: itself, a domain above it, a network it is in, or * for all."""
+    """Return whether NO_PROXY names a host: itself, a domain above it, a network it is in, or * for all."""
     for item in (part.strip().lower() for part in exceptions.split(",")):
         if item == "*":
             return True
@@ -149,4 +149,4 @@ def stranger(access: Access) -> str:
     """Return what to say of a Mesos master or agent that does not know who we are (401)."""
     if access.authorization is not None:
         return "does not accept this name and password, or token"
-    return "wants to know who you are: keep `mesos-user` and `mesos-password` with `mesos-gpu config set`"
+    return "needs credentials: keep `mesos-user` and `mesos-password` with `mesos-gpu config set`"

@@ -38,7 +38,7 @@ def found_work_dir(environ: Mapping[str, str], system: Path = SYSTEM_WORK_DIR) -
 
 
 def is_up(work_dir: Path) -> bool:
-    """Tell whether a box runs in a work_dir, as far as we may know."""
+    """Return whether a box runs in a work_dir, as far as we may know."""
     try:
         return _runs(int(json.loads((work_dir / "box.json").read_bytes())["pid"]))
     except (OSError, ValueError, TypeError, LookupError):

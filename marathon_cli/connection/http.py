@@ -165,7 +165,7 @@ class HttpClient:
             url, query = urldefrag(urljoin(url, target)).url, None
             if origin(url)[0] not in ("http", "https"):
                 break
-        where = f"it leads from one address to another and ends nowhere, last at {url}"
+        where = f"it redirects without end, the last time to {url}"
         raise NoAnswer(where, may_have_arrived=True)
 
     def _silent(self, reason: str) -> Unavailable:

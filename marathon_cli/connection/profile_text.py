@@ -67,7 +67,7 @@ def parse(text: str, where: str) -> Profiles:
 def check_name(name: str) -> str:
     """Return the name of a profile, if it is one. Raises BadInput."""
     if not NAME.fullmatch(name):
-        raise BadInput(f"{name!r} is no name of a profile: letters, digits and . _ - are, beginning with no sign")
+        raise BadInput(f"{name!r} is not a name of a profile: write letters, digits and . _ -, no sign first")
     return name
 
 
@@ -114,7 +114,7 @@ def _lines(text: str, problems: list[str]) -> Iterator[_Line]:
             if NAME.fullmatch(section):
                 yield _Line(number, section, None, "")
             else:
-                problems.append(f"line {number}: [{section}] is no name of a profile")
+                problems.append(f"line {number}: [{section}] is not a name of a profile")
             continue
         key, equals, value = bare.partition("=")
         if not equals:

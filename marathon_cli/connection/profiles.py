@@ -108,9 +108,9 @@ class ProfileStore:
         except FileNotFoundError:
             return ""
         except NotADirectoryError:
-            raise Unavailable(f"{path} cannot be read: {path.parent} is no folder") from None
+            raise Unavailable(f"{path} cannot be read: {path.parent} is not a folder") from None
         except UnicodeDecodeError:
-            raise BadInput(f"{path} cannot be used: it is no text in UTF-8") from None
+            raise BadInput(f"{path} cannot be used: it is not text in UTF-8") from None
         except OSError as error:
             raise Unavailable(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
 

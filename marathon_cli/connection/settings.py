@@ -66,7 +66,7 @@ def _seconds(value: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < 86400 * 365:
-        raise BadInput(f"{value!r} is no number of seconds above 0")
+        raise BadInput(f"{value!r} is not a number of seconds above 0")
     return seconds
 
 

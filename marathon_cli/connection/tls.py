@@ -14,10 +14,13 @@ _REASONS = (
     ("certificate is not yet valid", "its certificate is not valid yet; is this machine's clock right?"),
     ("hostname mismatch", "its certificate is for another host name"),
     ("ip address mismatch", "its certificate is for another address"),
-    ("self-signed certificate", "nobody we trust signed its certificate; --ca FILE names the authority that did"),
-    ("self signed certificate", "nobody we trust signed its certificate; --ca FILE names the authority that did"),
-    ("unable to get local issuer", "nobody we trust signed its certificate; --ca FILE names the authority that did"),
-    ("unable to get issuer", "nobody we trust signed its certificate; --ca FILE names the authority that did"),
+    ("self-signed certificate", "no trusted authority signed its certificate; --ca FILE names the authority that did"),
+    ("self signed certificate", "no trusted authority signed its certificate; --ca FILE names the authority that did"),
+    (
+        "unable to get local issuer",
+        "no trusted authority signed its certificate; --ca FILE names the authority that did",
+    ),
+    ("unable to get issuer", "no trusted authority signed its certificate; --ca FILE names the authority that did"),
     ("certificate_required", "it wants a client certificate: --client-cert FILE"),
     ("certificate required", "it wants a client certificate: --client-cert FILE"),
     ("unknown ca", "it does not trust our client certificate"),
@@ -68,7 +71,7 @@ def _readable(path: Path, option: str) -> Path:
     except OSError as error:
         raise BadInput(f"{option} {path}: {(error.strerror or str(error)).lower()}") from None
     if b"-----BEGIN " not in content:
-        raise BadInput(f"{option} {path}: this is no PEM file (text with a line -----BEGIN ...-----)")
+        raise BadInput(f"{option} {path}: this is not a PEM file (text with a line -----BEGIN ...-----)")
     if option == "--ca" and b"-----BEGIN CERTIFICATE-----" not in content:
         raise BadInput(f"{option} {path}: there is no certificate in it")
     return path

@@ -51,7 +51,7 @@ class Connections:
         """Return how servers are reached; that certificates are not checked is said, once. Raises BadInput."""
         access = self.settings.access()
         if access.insecure:
-            say("warning: certificates are not checked: anybody between here and the server can read along")
+            say("warning: certificates are not verified: anyone in between can read the traffic")
         return access
 
     def marathon(self) -> Marathon:

@@ -39,7 +39,7 @@ class Console:
     watch_s: float | None = None
     """How often --watch looks; None where it was not asked for."""
     goes_on: str = ""
-    """What a server goes on doing when this program is interrupted; said then."""
+    """What a server continues doing when this program is interrupted; said then."""
     _caught: list[str] | None = None
     """What is shown in one look of --watch."""
     _connections: Connections | None = None

@@ -65,7 +65,7 @@ def constraint(label: str, value: str, place: Place, notes: Notes) -> list[str] 
     if (label, value) in _SO_ANYWAY:
         return None
     if label in _NOTHING_LIKE_IT:
-        notes.lost(place, "agents have nothing like it; give them an attribute (--attributes) and constrain it")
+        notes.lost(place, "agents have no such attribute; give them an attribute (--attributes) and constrain it")
         return None
     pattern = model_pattern(value) if label in _ACCELERATOR_LABELS else None
     if pattern is not None:

@@ -31,7 +31,7 @@ _Value = TypeVar("_Value")
 
 
 def is_compose(document: Section) -> bool:
-    """Tell whether this is a Compose file."""
+    """Return whether this is a Compose file."""
     return document.is_object("services")
 
 
@@ -317,7 +317,8 @@ class _Service:
             self._notes.check(workload.at, what)
         if restart and ":" in restart:
             self._notes.check(
-                self._section.at("restart"), "a job is started again until it succeeds, not so many times"
+                self._section.at("restart"),
+                "a job is started again until it succeeds; the number of tries cannot be limited",
             )
         workload.kill_grace_s = self._section.read("stop_grace_period", quantities.seconds)
 
@@ -325,11 +326,11 @@ class _Service:
 def _constraint(text: str, place: Place, notes: Notes) -> list[str] | None:
     found = _PLACEMENT.fullmatch(text)
     if found is None:
-        raise notes.bad(place, f"{text!r} is no constraint such as node.labels.gpu==true")
+        raise notes.bad(place, f"{text!r} is not a constraint such as node.labels.gpu==true")
     name, operator, value = found.groups()
     label = "kubernetes.io/hostname" if name == "node.hostname" else name.removeprefix("node.labels.")
     if name.startswith(("node.role", "node.id", "node.platform")):
-        notes.lost(place, "agents have nothing like it")
+        notes.lost(place, "agents have no such attribute")
         return None
     return accelerators.expression(label, "In" if operator == "==" else "NotIn", [value], place, notes)
 

@@ -68,7 +68,7 @@ class _Options:
 
 
 def is_command(text: str) -> bool:
-    """Tell whether a text looks like a script with a docker command in it."""
+    """Return whether a text looks like a script with a docker command in it."""
     try:
         return any(_program(words) is not None for words in commands(text))
     except ValueError:
@@ -354,7 +354,7 @@ def _take_life(workload: Workload, options: _Options, notes: Notes) -> None:
     workload.restart_on_failure = policy == "on-failure"
     workload.once = policy == "on-failure" or (policy == "no" and not detached)
     if restart and ":" in restart[0]:
-        notes.check(restart[1], "a job is started again until it succeeds, not so many times")
+        notes.check(restart[1], "a job is started again until it succeeds; the number of tries cannot be limited")
     if policy == "no" and detached:
         what = "an app is started again when it ends; `--to job` makes a job of it, which is not"
         notes.check((options.last("detach") or ("", workload.at))[1], what)

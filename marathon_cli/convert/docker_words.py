@@ -12,9 +12,9 @@ import re
 from marathon_cli.convert.drivers import is_driver_path, is_driver_volume
 from marathon_cli.convert.model import Container, Mount, Notes, Place, Port
 
-ALL_GPUS = "how many are all? 1 is written here: apps say how many GPUs they take"
+ALL_GPUS = "all has no number: 1 is written here, as apps say how many GPUs they take"
 NO_NODES = "apps have GPUs, and devices by their CDI names, vendor.com/class=name, but no nodes of the machine"
-NO_DEVICES = "the agent chooses which GPUs; they are so many here"
+NO_DEVICES = "the agent chooses which GPUs; their number is kept"
 DRIVER = "the driver comes with the GPU, at /usr/local/nvidia"
 _PORTS = re.compile(
     r"(?:(?P<ip>\[[^]]*\]|[0-9]+(?:\.[0-9]+){3}):)?(?:(?P<machine>[0-9-]*):)?(?P<port>[0-9-]+)(?:/(?P<protocol>\w+))?"
@@ -37,7 +37,7 @@ def take_gpus(container: Container, text: str, place: Place, notes: Notes) -> No
         elif key == "capabilities" and value:
             container.env.setdefault("NVIDIA_DRIVER_CAPABILITIES", value.replace(" ", ","))
         elif key not in ("driver", "options", "capabilities"):
-            raise notes.bad(place, f"{text!r} is no request for GPUs such as all, 2 or device=0,1")
+            raise notes.bad(place, f"{text!r} is not a request for GPUs such as all, 2 or device=0,1")
     container.gpus = 1 if count is None else count
 
 
@@ -64,7 +64,7 @@ def ports(text: str, place: Place, notes: Notes) -> list[Port]:
     inside = _range(found["port"]) if found else None
     outside = _range(found["machine"]) if found and found["machine"] else None
     if found is None or inside is None or (found["machine"] and outside is None):
-        raise notes.bad(place, f"{text!r} is no port such as 8080:80")
+        raise notes.bad(place, f"{text!r} is not a port such as 8080:80")
     if found["ip"]:
         notes.lost(place, f"the address {found['ip']}: tasks listen on the machine's own")
     machines: list[int | None] = list(outside) if outside and len(outside) == len(inside) else [None] * len(inside)
@@ -101,7 +101,7 @@ def _count(container: Container, value: str, place: Place, notes: Notes) -> int:
         notes.check(place, ALL_GPUS)
         return 1
     if not value.isdigit():
-        raise notes.bad(place, f"{value!r} is no number of GPUs")
+        raise notes.bad(place, f"{value!r} is not a number of GPUs")
     return int(value)
 
 

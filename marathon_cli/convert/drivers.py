@@ -16,22 +16,22 @@ _CDI_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*/[A-Za-z][A-Za-z0-9_.-]*=[A-Za-z
 
 
 def is_driver_path(path: str) -> bool:
-    """Tell whether a path of a machine is part of its NVIDIA driver, or one of its devices."""
+    """Return whether a path of a machine is part of its NVIDIA driver, or one of its devices."""
     return _DRIVER_PATH.fullmatch(path.rstrip("/")) is not None
 
 
 def is_driver_volume(source: str) -> bool:
-    """Tell whether a Docker volume is nvidia-docker 1's: `nvidia_driver_375.39`."""
+    """Return whether a Docker volume is nvidia-docker 1's: `nvidia_driver_375.39`."""
     return source.startswith("nvidia_driver")
 
 
 def is_gpu_node(path: str) -> bool:
-    """Tell whether a device is a GPU: /dev/nvidia0."""
+    """Return whether a device is a GPU: /dev/nvidia0."""
     return _GPU_NODE.fullmatch(path) is not None
 
 
 def is_nvidia_node(path: str) -> bool:
-    """Tell whether a device belongs to the NVIDIA driver: /dev/nvidiactl, /dev/nvidia-uvm."""
+    """Return whether a device belongs to the NVIDIA driver: /dev/nvidiactl, /dev/nvidia-uvm."""
     return _NODE.fullmatch(path) is not None
 
 
@@ -49,5 +49,5 @@ def cdi_gpu(device: str) -> str | None:
 
 
 def is_cdi_name(device: str) -> bool:
-    """Tell whether a device is meant by its CDI name, `vendor.com/class=name`, of whichever vendor."""
+    """Return whether a device is meant by its CDI name, `vendor.com/class=name`, of whichever vendor."""
     return _CDI_NAME.fullmatch(device) is not None

@@ -49,7 +49,7 @@ def compose(text: str) -> Iterator[Variable]:
         found = _LINE.match(text, at)
         if found is None or (found["rest"] and not found["rest"].startswith("#")):
             said = text[at:].partition("\n")[0].strip()
-            raise ValueError(f"line {line}: {said!r} is no NAME=VALUE")
+            raise ValueError(f"line {line}: {said!r} is not NAME=VALUE")
         at = found.end() + 1
         if found["single"] is not None:
             yield Variable(found["name"], found["single"], line, literal=True)
@@ -68,5 +68,5 @@ def docker(text: str) -> Iterator[Variable]:
         if line.strip() and not line.lstrip().startswith("#"):
             name, equals, value = line.lstrip().partition("=")
             if not name or name != name.strip():
-                raise ValueError(f"line {number}: {line.strip()!r} is no NAME=VALUE")
+                raise ValueError(f"line {number}: {line.strip()!r} is not NAME=VALUE")
             yield Variable(name, value if equals else None, number, literal=True)

@@ -44,7 +44,7 @@ _CRON = {
 
 
 def is_kubernetes(document: Section) -> bool:
-    """Tell whether this is an object of Kubernetes."""
+    """Return whether this is an object of Kubernetes."""
     return "apiVersion" in document and "kind" in document
 
 
@@ -82,7 +82,7 @@ def _objects(documents: Iterable[Section]) -> Iterator[tuple[str, Section]]:
 
 
 def _leads_to(service: Section, workloads: Sequence[Workload]) -> str:
-    """Tell which ports of which workloads of the file a Service leads to."""
+    """Return which ports of which workloads of the file a Service leads to."""
     spec = service.section("spec")
     selector = {key: value or "" for key, (value, _) in spec.texts_by_key("selector").items()}
     names = [w.name for w in workloads if selector and selector.items() <= w.labels.items()]
@@ -179,7 +179,7 @@ def _read_strategy(spec: Section, workload: Workload, notes: Notes) -> None:
     gpus = sum(container.gpus for container in workload.containers)
     if gpus and gone == 0:
         need = f"{more * gpus} more GPUs" if more * gpus > 1 else "one more GPU"
-        advice = "on full machines it waits for ever. Kubernetes' strategy Recreate, here 0 and 0, does not"
+        advice = "on full machines it waits forever. Kubernetes' strategy Recreate, here 0 and 0, does not"
         notes.check(workload.replaced_at, f"an update needs {need} than the app has; {advice}")
 
 

@@ -26,7 +26,7 @@ def kubernetes(text: str) -> Fraction:
     """Return a Kubernetes quantity such as `500m`, `1Gi` or `1e3` (apimachinery resource.Quantity)."""
     found = _NUMBER.fullmatch(text.strip())
     if found is None or (found[3] or "") not in _KUBERNETES:
-        raise ValueError(f"{text!r} is no quantity such as 500m, 2, 512Mi or 1Gi")
+        raise ValueError(f"{text!r} is not a quantity such as 500m, 2, 512Mi or 1Gi")
     return Fraction(found[1]) * (Fraction(10) ** int(found[2]) if found[2] else _KUBERNETES[found[3] or ""])
 
 
@@ -45,7 +45,7 @@ def docker_mib(text: str) -> int:
     found = _NUMBER.fullmatch(text.strip())
     unit = (found[3] or "").lower().removesuffix("ib").removesuffix("b") if found is not None else "?"
     if found is None or found[2] or unit not in _DOCKER:
-        raise ValueError(f"{text!r} is no size such as 512m or 1.5g")
+        raise ValueError(f"{text!r} is not a size such as 512m or 1.5g")
     return math.ceil(Fraction(found[1]) * Fraction(1024 ** _DOCKER[unit], MIB))
 
 
@@ -63,7 +63,7 @@ def seconds(text: str) -> int:
         return int(text)
     parts = _DURATION.findall(text.strip())
     if not parts or "".join(f"{number}{unit}" for number, unit in parts) != text.strip():
-        raise ValueError(f"{text!r} is no duration such as 30s or 1m30s")
+        raise ValueError(f"{text!r} is not a duration such as 30s or 1m30s")
     return math.ceil(sum(Fraction(number) * _SECONDS[unit] for number, unit in parts))
 
 

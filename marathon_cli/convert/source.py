@@ -62,11 +62,11 @@ class Section:
                 self.notes.lost(self.at(key), why)
 
     def is_list(self, key: str) -> bool:
-        """Tell whether the value is a list."""
+        """Return whether the value is a list."""
         return isinstance(self._nodes.get(key), yaml.SequenceNode)
 
     def is_object(self, key: str) -> bool:
-        """Tell whether the value is an object."""
+        """Return whether the value is an object."""
         return isinstance(self._nodes.get(key), yaml.MappingNode)
 
     def text(self, key: str) -> str | None:
@@ -202,5 +202,5 @@ def _pairs(node: yaml.MappingNode, notes: Notes) -> Iterator[tuple[yaml.ScalarNo
 
 def _integer(text: str) -> int:
     if not text.isdigit():
-        raise ValueError(f"{text!r} is no whole number, 0 or more")
+        raise ValueError(f"{text!r} is not a whole number, 0 or more")
     return int(text)

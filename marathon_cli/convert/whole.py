@@ -72,7 +72,7 @@ def _written(workloads: Sequence[Workload], form: Form | None, notes: Notes) -> 
     for workload in _ordered(workloads):
         for other in workload.after:
             if other not in apps:
-                notes.lost(workload.at, f"that it comes after {other}, which is no app of this file")
+                notes.lost(workload.at, f"that it comes after {other}, which is not an app of this file")
         workload.after = [other for other in workload.after if other in apps]
         documents.append(write(workload, form, notes))
     if not documents:

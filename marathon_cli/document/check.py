@@ -88,7 +88,7 @@ def parse(source: Source) -> Any:
         raise BadInput(_pointed(source, error.pos, f"not JSON: {error.msg}")) from None
     except _NotANumber as error:
         match = _NO_NUMBER.search(re.sub(r'"(?:[^"\\]|\\.)*"', lambda text: "_" * len(text.group()), source.text))
-        raise BadInput(_pointed(source, match.start() if match else 0, f"not JSON: {error} is no number")) from None
+        raise BadInput(_pointed(source, match.start() if match else 0, f"not JSON: {error} is not a number")) from None
     except (ValueError, RecursionError) as error:
         sentence = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise BadInput(f"{source.name}: not JSON that can be read: {sentence}") from None

@@ -90,7 +90,7 @@ def deep_merge(base: Any, over: Any) -> Any:
 def guess(text: str) -> Any:
     """Return the value that DC/OS would take a text for: number, boolean, null, list, object, else text.
 
-    Raises BadInput for a list or an object that is no JSON.
+    Raises BadInput for a list or an object that is not JSON.
     """
     if _INTEGER.fullmatch(text):
         return int(text)
@@ -139,13 +139,13 @@ def _path(key: str) -> tuple[Step, ...]:
             at += 1
         found = _STEP.match(key, at)
         if found is None:
-            raise BadInput(f"{key!r} is no key: one looks like container.docker.image or fetch[0].uri")
+            raise BadInput(f"{key!r} is not a key: one looks like container.docker.image or fetch[0].uri")
         index, double, single, plain = found.groups()
         name = next((part for part in (double, single, plain) if part is not None), "")
         steps.append(int(index) if index is not None else re.sub(r"\\(.)", r"\1", name))
         at = found.end()
     if not steps or isinstance(steps[0], int):
-        raise BadInput(f"{key!r} is no key: one looks like container.docker.image or fetch[0].uri")
+        raise BadInput(f"{key!r} is not a key: one looks like container.docker.image or fetch[0].uri")
     return tuple(steps)
 
 

@@ -59,7 +59,7 @@ for _tag, _pattern, _first in _RULES:
 
 
 class YamlProblem(BadInput):
-    """The text is no YAML, or none that stands for JSON; `position` is where."""
+    """The text is not YAML, or none that stands for JSON; `position` is where."""
 
     def __init__(self, sentence: str, position: Position) -> None:
         super().__init__(sentence)
@@ -179,9 +179,9 @@ def _number(tag: str, text: str, here: Position) -> int | float:
             return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
         number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     except ValueError:
-        raise YamlProblem(f"{text[:40]!r} is no number", here) from None
+        raise YamlProblem(f"{text[:40]!r} is not a number", here) from None
     if not math.isfinite(number):
-        raise YamlProblem(f"{text} is no number that JSON knows", here)
+        raise YamlProblem(f"{text} is not a number that JSON knows", here)
     return number
 
 

@@ -1,6 +1,6 @@
 """One-off runs, the deciding part: the app that runs a command once, and what its end means for a shell. Pure.
 
-Marathon starts whatever ends anew. A run is an app whose delay before that is longer than anybody waits, and which is
+Marathon starts whatever ends again. A run is an app whose delay before that is longer than anybody waits, and which is
 removed when its task has ended: that works on any Marathon.
 """
 
@@ -105,7 +105,7 @@ def volume(text: str) -> dict[str, str]:
     host, colon, rest = text.partition(":")
     path, _, mode = rest.partition(":")
     if not colon or not host.startswith("/") or not path or mode not in ("", "ro", "rw"):
-        raise BadInput(f"{text!r} is no volume; one looks like /folder/of/the/machine:/path or .../path:ro")
+        raise BadInput(f"{text!r} is not a volume; one looks like /folder/of/the/machine:/path or .../path:ro")
     return {"containerPath": path, "hostPath": host, "mode": (mode or "rw").upper()}
 
 
@@ -117,7 +117,7 @@ def gib(text: str) -> int:
         amount, rest = divmod(amount, 1024)
         amount = 0 if rest else amount
     if amount < 1:
-        raise BadInput(f"{text!r} is no memory of a GPU: write whole GiB, such as 6GiB")
+        raise BadInput(f"{text!r} is not an amount of memory of a GPU: write whole GiB, such as 6GiB")
     return amount
 
 
@@ -128,7 +128,7 @@ def constraint(text: str) -> list[str]:
         name, _, value = text.partition("=")
         parts = [name, "IS", value]
     if len(parts) < 2 or not all(parts[:2]):
-        raise BadInput(f"{text!r} is no constraint; one looks like gpu_model:LIKE:.*H200.* or gpu_model=Tesla-T4")
+        raise BadInput(f"{text!r} is not a constraint; one looks like gpu_model:LIKE:.*H200.* or gpu_model=Tesla-T4")
     return parts
 
 

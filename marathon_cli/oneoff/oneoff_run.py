@@ -98,10 +98,10 @@ class OneOff:
                     raise Conflict(f"task {task.id}: {now.state}: {now.message or 'no reason was given'}")
                 return status
             self._pause()
-        raise Unavailable(f"nobody says how task {task.id} ended")
+        raise Unavailable(f"nothing tells how task {task.id} ended")
 
     def remove(self, *, keep: bool) -> None:
-        """Remove the app, or, to keep it, stop it. One that is not there (any more) is no error."""
+        """Remove the app, or, to keep it, stop it. One that is not there (any more) is not an error."""
         apps = Apps(self.marathon)
         try:
             if keep:

@@ -1,8 +1,8 @@
 """A process in a task's container, seen from our terminal: started there (exec), or the task's own (attach).
 
 Source: Mesos' agent API, LAUNCH_NESTED_CONTAINER_SESSION, ATTACH_CONTAINER_INPUT, ATTACH_CONTAINER_OUTPUT,
-WAIT_NESTED_CONTAINER. Two connections carry it: the agent's answer is what the process says, and a request that goes on
-and on is what is typed. A thread sends; the main thread, which gets the signals, writes what comes.
+WAIT_NESTED_CONTAINER. Two connections carry it: the agent's answer is what the process says, a request that never
+ends is what is typed. A thread sends; the main thread, which gets the signals, writes what comes.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _connect(
     feed: bool,
     ours: bool = False,
 ) -> bool:
-    """Carry bytes both ways until the process, perhaps one of `ours`, has said its last; tell whether we detached."""
+    """Carry bytes both ways until the process, perhaps one of `ours`, has said its last; return whether we detached."""
     with ExitStack() as leaving:
         typist = _Typist(agent, container_id, wish, answers, ours=ours) if feed or wish.tty else None
         # Only who types there needs every key; else Ctrl-C is for us.
@@ -236,7 +236,7 @@ class _Typist(threading.Thread):
                     return
 
     def _pass_on(self, feed: streams.Feed) -> bool:
-        """Send what was typed; tell whether more may come."""
+        """Send what was typed; return whether more may come."""
         data = os.read(STDIN, _PIECE)
         if not data:
             feed.send(process_io.typed(b""))
@@ -251,7 +251,7 @@ class _Typist(threading.Thread):
         if size is None:
             return
         if redraw:
-            # A size that differs makes a program that is there already draw its screen anew.
+            # A size that differs makes a program that is there already draw its screen again.
             feed.send(process_io.resized(size.rows + 1, size.columns))
         feed.send(process_io.resized(size.rows, size.columns))
 

@@ -52,7 +52,7 @@ CHINESE: Mapping[str, str] = {
         "{ip} 的端口 {port} 已被其他程序占用；请停止该程序或换一个端口（0 表示任选空闲端口）"
     ),
     "cannot use {folder} as work_dir: {why}": "无法把 {folder} 用作 work_dir：{why}",
-    "the box's supervisor ended without a word; its log: {file}": "监控进程意外退出，请看日志：{file}",
+    "the box's supervisor ended without an error message; its log: {file}": "监控进程意外退出，请看日志：{file}",
     "no box runs in {folder}. {advice}": "{folder} 中没有正在运行的 box。{advice}",
     "no box runs in {folder}; `mesos-gpu up` starts one": "{folder} 中没有正在运行的 box；用 `mesos-gpu up` 启动",
     "the box in {folder} belongs to another user. {advice}": "{folder} 中的 box 属于其他用户。{advice}",
@@ -74,10 +74,10 @@ CHINESE: Mapping[str, str] = {
     "waiting: {why}": "等待中：{why}",
     "interrupted": "已中断",
     "interrupted; {what}": "已中断；{what}",
-    "the deployment {id} goes on; {advice}": "部署 {id} 仍在继续；{advice}",
+    "the deployment {id} continues; {advice}": "部署 {id} 仍在继续；{advice}",
     "`mesos-gpu deployment rollback {id}` takes it back": "用 `mesos-gpu deployment rollback {id}` 撤销",
     "`mesos-gpu why {app}` tells more": "用 `mesos-gpu why {app}` 查看原因",
-    "{names} is not there yet after {seconds} s; the deployment {id} goes on": (
+    "{names} is not there yet after {seconds} s; the deployment {id} continues": (
         "{seconds} 秒后 {names} 仍未就绪；部署 {id} 仍在继续"
     ),
     "{app} waits: {why}": "{app} 在等待：{why}",
@@ -94,7 +94,7 @@ CHINESE: Mapping[str, str] = {
     ),
     "nearest is {agent}: {words}": "最接近的是 {agent}：{words}",
     "it has {count} GPUs, and {wanted} are wanted": "它有 {count} 个 GPU，而需要 {wanted} 个",
-    "its command ends by itself, and Marathon will start it again each time, for ever. To run it once: "
+    "its command ends by itself, and Marathon will start it again each time, forever. To run it once: "
     "`mesos-gpu run`, or a job": (
         "它的命令会自行结束，Marathon 会一次次地重新启动它。只运行一次请用 `mesos-gpu run` 或 job"
     ),

@@ -23,7 +23,7 @@ class Window(NamedTuple):
 
 
 def is_terminal(descriptor: int) -> bool:
-    """Tell whether a descriptor is a terminal; one that is closed is none."""
+    """Return whether a descriptor is a terminal; one that is closed is none."""
     try:
         return os.isatty(descriptor)
     except OSError:

@@ -27,7 +27,7 @@ def describe(
 ) -> dict[str, Any]:
     """Return all about an agent.
 
-    `capacity` is what the machine has (its GPUs, ill ones included; what an agent does not tell of it is what it
+    `capacity` is what the machine has (its GPUs, unhealthy ones included; what an agent does not tell of it is what it
     offers), `allocatable` what the agent offers, `allocated` what tasks and executors have of that. `tasks` are those
     of its /state, `machine` its /metrics/snapshot. Amounts of mem and disk are MiB, shares parts of the allocatable.
     """

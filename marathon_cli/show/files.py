@@ -41,12 +41,12 @@ class Entry:
 
     @property
     def is_folder(self) -> bool:
-        """Tell whether it is a folder."""
+        """Return whether it is a folder."""
         return self.mode.startswith("d")
 
     @property
     def is_file(self) -> bool:
-        """Tell whether it has bytes that can be copied; a pipe or a device has none."""
+        """Return whether it has bytes that can be copied; a pipe or a device has none."""
         return self.mode.startswith("-")
 
 

@@ -162,7 +162,7 @@ def _pump(log: Log, printer: Printer, pause_s: float) -> int:
 
 
 def _has_ended(log: Log, mesos: Mesos, pause_s: float, say: Callable[[str], None]) -> bool:
-    """Tell whether the task of a log without news has ended; the agent is asked once a second."""
+    """Return whether the task of a log without news has ended; the agent is asked once a second."""
     if log.sandbox.ended:
         return True
     log.quiet_s += pause_s

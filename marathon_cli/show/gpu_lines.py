@@ -50,7 +50,7 @@ class GpuLine:
 
     @property
     def held(self) -> bool:
-        """Tell whether somebody holds it, in Mesos or outside."""
+        """Return whether somebody holds it, in Mesos or outside."""
         return self.task is not None or self.lease is not None or bool(self.sharers)
 
     @property

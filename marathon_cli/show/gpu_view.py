@@ -27,7 +27,7 @@ class GpuView:
         self._said = False
 
     def look_again(self) -> None:
-        """Take what the master knows anew. Raises Unavailable."""
+        """Take what the master knows again. Raises Unavailable."""
         self._cluster.silent.clear()
         self.agents = self._cluster.agents()
 

@@ -78,7 +78,7 @@ class PullDisplay:
 
 
 class PullWatch:
-    """Shows the pulls of the agents behind a Marathon. What cannot be asked is not shown: waiting goes on without."""
+    """Shows the pulls of the agents behind a Marathon. What cannot be asked is not shown: waiting continues without."""
 
     def __init__(self, marathon: Marathon, progress: Progress | None = None) -> None:
         self._marathon, self._display = marathon, PullDisplay(progress)

@@ -93,11 +93,11 @@ def policy_number(word: str) -> int:
     if word.lower() in POLICIES:
         return POLICIES.index(word.lower())
     names = ", ".join(f"{number} {name}" for number, name in enumerate(POLICIES))
-    raise BadInput(f"'{word}' is no policy: {names}")
+    raise BadInput(f"'{word}' is not a policy: {names}")
 
 
 def _begins(line: ShareLine, word: str) -> bool:
-    """Tell whether an id begins so; a number is a card's, and no beginning."""
+    """Return whether an id begins so; a number is a card's, and no beginning."""
     names = (line.container, line.task)
     return not word.isdecimal() and any(name is not None and name.startswith(word) for name in names)
 

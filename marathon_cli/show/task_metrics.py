@@ -25,7 +25,7 @@ def container(containers: Sequence[Document], container_id: Document) -> Documen
 
 
 def same(shown: Document, container_id: Document) -> bool:
-    """Tell whether /containers shows the container of this id."""
+    """Return whether /containers shows the container of this id."""
     said = (shown.get("status") or {}).get("container_id")
     if said is None:
         return shown.get("container_id") == container_id.get("value") and "parent" not in container_id

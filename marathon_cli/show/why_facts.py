@@ -32,7 +32,7 @@ def inquire(marathon: Marathon, app_id: str, say: Callable[[str], None]) -> Situ
         cluster = Cluster.of(marathon)
         agents = cluster.agents()
     except MesosGpuError as error:
-        say(f"the agents cannot be asked, so Marathon's word stands alone: {error}")
+        say(f"the agents cannot be asked, so only Marathon's view is shown: {error}")
         return Situation(**situation, agents_known=False)
     try:
         judging = Judging.of(document, wish, queued, agents)

@@ -79,7 +79,7 @@ class ResourceSettings:
 
 @dataclass(frozen=True, slots=True)
 class GpuSettings:
-    """Which GPUs are used, by which driver, and what is done about ill ones. `isolated`: they are handed out at all."""
+    """Which GPUs are used, by which driver, and what is done when one is unhealthy. `isolated`: any is given."""
 
     isolated: bool
     devices: tuple[str, ...] | None

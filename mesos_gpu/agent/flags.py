@@ -55,7 +55,7 @@ FLAGS: Sequence[Flag] = (
     HTTP_HOSTS,
     SAME_USER_PEERS,
     Flag("hostname", "text", None, "Name under which the agent is shown, and its URLs are made; default: its address."),
-    Flag("insecure", "boolean", False, "Listen beyond this machine although not everybody has to show credentials."),
+    Flag("insecure", "boolean", False, "Listen beyond this machine although callers need not show credentials."),
     Flag("work_dir", "path", None, "Folder for sandboxes and checkpoints; the agent is known by what lies here."),
     Flag("runtime_dir", "path", None, "Folder for what runs now, this agent's alone; default: WORK_DIR/run."),
     Flag("resources", "text", None, "What to offer, such as cpus:4;mem:8192;gpus:2; what is not named is detected."),
@@ -73,8 +73,8 @@ FLAGS: Sequence[Flag] = (
     *SWITCH_FLAGS,
     Flag("gpu_driver", "text", "auto", "nvml, simulated, none, or auto: nvml where it answers."),
     Flag("simulated_gpus", "integer", 4, "How many GPUs the simulated driver has."),
-    Flag("simulated_gpu_machine", "integer", 0, "Simulated GPUs of another number are others: they have other UUIDs."),
-    Flag("simulated_gpu_model", "text", SIMULATED.model, "What simulated GPUs are called."),
+    Flag("simulated_gpu_machine", "integer", 0, "Simulated GPUs of another machine number have other UUIDs."),
+    Flag("simulated_gpu_model", "text", SIMULATED.model, "Model name of simulated GPUs."),
     Flag("simulated_gpu_memory", "bytes", None, "Memory of each simulated GPU, such as 15109MB; default: 16384MB."),
     Flag(
         "simulated_gpu_driver_version",
@@ -82,7 +82,7 @@ FLAGS: Sequence[Flag] = (
         SIMULATED.driver_version,
         "Which version of the driver simulated GPUs show; images may ask for one.",
     ),
-    Flag("simulated_gpu_faults", "path", None, "File that says which simulated GPUs are ill."),
+    Flag("simulated_gpu_faults", "path", None, "File that says which simulated GPUs are unhealthy."),
     Flag(
         "mig_strategy",
         "text",
@@ -93,7 +93,7 @@ FLAGS: Sequence[Flag] = (
         "gpu_unhealthy_action",
         "text",
         "notify",
-        "A task whose GPU is ill: notify tells its owner, kill ends it.",
+        "A task whose GPU is unhealthy: notify tells its owner, kill ends it.",
     ),
     Flag(
         "gpu_retest_interval",
@@ -170,7 +170,7 @@ FLAGS: Sequence[Flag] = (
         "Collect sandboxes of containers launched by the API gc_delay after their end, not with their parent's.",
     ),
     Flag("container_disk_watch_interval", "duration", 15.0, "How often disk/du measures sandboxes."),
-    Flag("enforce_container_disk_quota", "boolean", False, "End tasks whose sandbox disk/du finds too large."),
+    Flag("enforce_container_disk_quota", "boolean", False, "End tasks whose sandbox exceeds their disk (disk/du)."),
     Flag(
         "external_log_file", "path", None, "The file that this program's stderr goes to; /files shows it as /slave/log."
     ),
@@ -178,12 +178,15 @@ FLAGS: Sequence[Flag] = (
     Flag("frameworks_home", "path", None, "Folder that relative paths among a command's URIs are in."),
     Flag("fetcher_cache_dir", "path", None, "The fetcher's cache, emptied at start; default: WORK_DIR/fetch."),
     Flag("fetcher_cache_size", "bytes", 2 << 30, "How much the fetcher's cache may hold."),
-    Flag("fetcher_stall_timeout", "duration", 60.0, "A download without any data for so long has failed."),
+    Flag("fetcher_stall_timeout", "duration", 60.0, "A download that receives no data for this long has failed."),
     Flag(
-        "image_gc_max_size", "bytes", None, "Unused images go, oldest first, until the store is below; default: never."
+        "image_gc_max_size",
+        "bytes",
+        None,
+        "Remove unused images, oldest first, until the store is below; default: never.",
     ),
-    Flag("image_gc_max_age", "duration", None, "Images unused for longer go; default: never."),
-    Flag("image_gc_interval", "duration", 3600.0, "How often unused images are looked for."),
+    Flag("image_gc_max_age", "duration", None, "Images unused for longer are removed; default: never."),
+    Flag("image_gc_interval", "duration", 3600.0, "How often unused images are searched for."),
     Flag(
         "seccomp_config_dir",
         "path",
@@ -224,13 +227,14 @@ FLAGS: Sequence[Flag] = (
         "credential",
         "path",
         None,
-        'File with whom to be to the master: {"principal": ..., "secret": ...}; default: nobody in particular.',
+        "File with this agent's credential for the master: "
+        '{"principal": ..., "secret": ...}; default: no authentication.',
     ),
     *AGENT_ACCESS_FLAGS,
-    Flag("authentication_backoff_factor", "duration", 1.0, "Scale of the waits between tries to authenticate."),
+    Flag("authentication_backoff_factor", "duration", 1.0, "Base of the delays between tries to authenticate."),
     Flag("authentication_timeout_min", "duration", 5.0, "How long the master may at least take to authenticate."),
     Flag("authentication_timeout_max", "duration", 60.0, "How long it may take at most, after many tries."),
-    Flag("registration_backoff_factor", "duration", 1.0, "Scale of the waits between tries to register."),
+    Flag("registration_backoff_factor", "duration", 1.0, "Base of the delays between tries to register."),
     Flag("reconfiguration_policy", "text", "equal", "What may change between restarts: equal (nothing) or additive."),
 )
 
@@ -246,9 +250,9 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     if flags["reconfiguration_policy"] not in POLICIES:
         raise BadFlag("reconfiguration_policy", f"must be one of {', '.join(POLICIES)}")
     if not 0 <= flags["port"] <= 65535:
-        raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
+        raise BadFlag("port", f"{flags['port']} is not a port: 0 to 65535")
     if flags["advertise_port"] is not None and not 0 < flags["advertise_port"] <= 65535:
-        raise BadFlag("advertise_port", f"{flags['advertise_port']} is no port: 1 to 65535")
+        raise BadFlag("advertise_port", f"{flags['advertise_port']} is not a port: 1 to 65535")
     _check_isolation(flags["isolation"])
     if not 0 < flags["executor_reregistration_timeout"] <= MAX_REREGISTRATION_S:
         raise BadFlag("executor_reregistration_timeout", f"must be over 0 and at most {MAX_REREGISTRATION_S:g} s")
@@ -265,7 +269,7 @@ def _check_collection(flags: Mapping[str, Any]) -> None:
     if not 0 <= flags["gc_disk_headroom"] <= 1:
         raise BadFlag("gc_disk_headroom", "must be between 0.0 and 1.0")
     if flags["disk_watch_interval"] <= 0:
-        raise BadFlag("disk_watch_interval", "must be longer than nothing")
+        raise BadFlag("disk_watch_interval", "must be longer than 0")
 
 
 def _check_gpu_care(flags: Mapping[str, Any]) -> None:
@@ -273,7 +277,7 @@ def _check_gpu_care(flags: Mapping[str, Any]) -> None:
         raise BadFlag("gpu_unhealthy_action", f"must be one of {', '.join(GPU_UNHEALTHY_ACTIONS)}")
     interval_s = flags["gpu_retest_interval"]
     if interval_s is not None and interval_s <= 0:
-        raise BadFlag("gpu_retest_interval", "must be longer than nothing; leave it out for never")
+        raise BadFlag("gpu_retest_interval", "must be longer than 0; leave it out for never")
 
 
 def _check_networks(flags: Mapping[str, Any]) -> None:
@@ -299,11 +303,11 @@ def _check_images(flags: Mapping[str, Any]) -> None:
         raise BadFlag("sandbox_directory", "must be an absolute path without '..'")
     for name in ("docker_pull_timeout", "image_gc_interval", "fetcher_stall_timeout", "container_disk_watch_interval"):
         if flags[name] <= 0:
-            raise BadFlag(name, "must be longer than nothing")
+            raise BadFlag(name, "must be longer than 0")
 
 
 def read_environment_flag(text: str | None) -> dict[str, str]:
-    """Return the variables of --executor_environment_variables. Raises BadFlag when it is no object of texts."""
+    """Return the variables of --executor_environment_variables. Raises BadFlag when it is not an object of texts."""
     if not text:
         return {}
     try:

@@ -1,8 +1,8 @@
 """Flags of `mesos-agent` that this agent does not act on: so that an existing unit file's line can be kept. Pure.
 
 The rule, for each: what only tunes, watches or logs is accepted, and named in one warning at start (IGNORED). What
-somebody relies on, a wall, an isolation, an identity, a place where data goes, is refused with the reason (REFUSED),
-unless the value is the one that means "without". A flag that this agent acts on is in `flags.py`, and not here.
+somebody relies on, a protection, an identity, a place where data goes, is refused with the reason (REFUSED), unless
+its value means "without". A flag that this agent acts on is in `flags.py`, and not here.
 Source of the names: Mesos docs/configuration/{agent,master-and-agent}.md, src/slave/flags.cpp.
 """
 
@@ -31,7 +31,7 @@ FOREIGN: Sequence[Foreign] = (
     # --- accepted: tuning, watching, logging ---
     *ignored("containers are made by an OCI runtime, found in PATH", "launcher_dir", "launcher"),
     *ignored("images become overlayfs mounts", "image_provisioner_backend"),
-    *ignored("--image_gc_max_size and --image_gc_max_age say when images go", "image_gc_config"),
+    *ignored("--image_gc_max_size and --image_gc_max_age say when images are removed", "image_gc_config"),
     *ignored("no executor process is started for a command", "executor_reregistration_retry_interval"),
     *ignored("updates are sent by the agent itself", "http_command_executor", kind="boolean"),
     *ignored("150 are shown", "max_completed_executors_per_framework"),
@@ -50,7 +50,7 @@ FOREIGN: Sequence[Foreign] = (
     *ignored("the agent runs in the cgroup it was started in", "agent_subsystems"),
     *ignored("--hostname is used as it is, and by default the address", "hostname_lookup", kind="boolean"),
     *ignored("no profiler is built in", "memory_profiling", kind="boolean"),
-    *ignored("what a restarted agent cannot read it skips, and says so", "strict", kind="boolean"),
+    *ignored("records that a restarted agent cannot read are skipped and logged", "strict", kind="boolean"),
     *ignored("there is no Docker daemon in between", "docker", "docker_socket", "docker_remove_delay"),
     *ignored("there is no Docker daemon in between", "docker_stop_timeout", "docker_volume_checkpoint_dir"),
     *ignored("there is no Docker daemon in between", "docker_kill_orphans", kind="boolean"),
@@ -139,7 +139,7 @@ ISOLATORS = frozenset(
         "volume/secret",
     }
 )
-"""Isolators that do here what they do in Mesos; the walls of containers stand whether they are named or not."""
+"""Isolators that do here what they do in Mesos; containers are hardened whether they are named or not."""
 
 
 def foreign_flags(own: Collection[str]) -> list[Flag]:

@@ -358,7 +358,7 @@ def _discover(settings: GpuSettings, asked: int | None, found: list[Gpu], *, res
     if restarting and settings.isolated and devices is not None and asked == len(devices):
         here = {name for gpu in found for name in (str(gpu.index), gpu.uuid)}
         for gone in [device for device in devices if device not in here]:
-            log.warning("GPU %s has vanished since --nvidia_gpu_devices named it; going on without it", gone)
+            log.warning("GPU %s has vanished since --nvidia_gpu_devices named it; continuing without it", gone)
         devices = tuple(device for device in devices if device in here)
         asked, devices = len(devices), devices or None
     return discover_gpus(gpus_asked=asked, devices=devices, isolating=settings.isolated, found=found)
@@ -394,18 +394,20 @@ def _open_fetcher(configuration: Configuration) -> Fetcher:
 
 
 def _compatible(found: Recovered, info: Document, policy: str) -> Recovered:
-    """Return what was found when this agent can go on as that one; after a reboot it may begin anew instead."""
+    """Return what was found when this agent can go on as that one; after a reboot it may begin again instead."""
     if found.agent is None:
         return found
     differences = changes(found.agent, info, policy)
     if not differences:
         return found
     if found.rebooted:
-        log.warning("the machine was restarted and the agent changed, so it registers anew: %s", "; ".join(differences))
+        log.warning(
+            "the machine was restarted and the agent changed, so it registers again: %s", "; ".join(differences)
+        )
         return Recovered(resources=found.resources)
     raise Conflict(
         f"the agent that ran here was another (--reconfiguration_policy={policy}): {'; '.join(differences)}. "
-        "Start it as it was, or remove meta/slaves/latest in its --work_dir to begin anew without its tasks"
+        "Start it as it was, or remove meta/slaves/latest in its --work_dir to begin again without its tasks"
     )
 
 

@@ -40,12 +40,12 @@ def kind_of(name: str) -> str:
     """Return `vendor/class` of a device's qualified name, `vendor/class=device`. Raises BadInput."""
     match = _NAME.fullmatch(name)
     if match is None:
-        raise BadInput(f"'{name}' is no name of a CDI device; write vendor.com/class=name")
+        raise BadInput(f"'{name}' is not a name of a CDI device; write vendor.com/class=name")
     return match["kind"]
 
 
 def is_kind(text: str) -> bool:
-    """Tell whether a text is `vendor/class`."""
+    """Return whether a text is `vendor/class`."""
     return _NAME.fullmatch(f"{text}=x") is not None
 
 

@@ -82,7 +82,7 @@ def read_devices(files: Iterable[SpecFile]) -> Devices:
 def spec_problems(spec: Any) -> Iterator[str]:
     """Yield what is wrong with a specification: consumers reject a file for one of these."""
     if not isinstance(spec, Mapping):
-        yield "is no object"
+        yield "is not an object"
         return
     yield from _strange(spec, _SPEC_KEYS, "the specification")
     version = str(spec.get("cdiVersion", "")).removeprefix("v")
@@ -116,7 +116,7 @@ def spec_problems(spec: Any) -> Iterator[str]:
 def edit_problems(edits: Any, where: str) -> Iterator[str]:
     """Yield what is wrong with the edits of a device or file."""
     if not isinstance(edits, Mapping):
-        yield f"{where}: containerEdits is no object"
+        yield f"{where}: containerEdits is not an object"
         return
     yield from _strange(edits, _EDIT_KEYS, where)
     for entry in edits.get("env") or ():
@@ -161,7 +161,7 @@ def _place(version: str) -> int:
 
 def _strange(document: Any, known: set[str], where: str) -> Iterator[str]:
     if not isinstance(document, Mapping):
-        yield f"{where} is no object"
+        yield f"{where} is not an object"
         return
     for key in sorted(set(document) - known):
         yield f"{where} has a field '{key}' that CDI does not have"

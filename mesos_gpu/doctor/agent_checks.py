@@ -30,7 +30,7 @@ def agent_findings(agent: RunningAgent, gpus_here: int | None) -> Iterator[Findi
         yield Finding(
             name,
             Verdict.NOTE,
-            "it believes whoever sends it messages, as Mesos' agent does: who reaches its port starts root's tasks",
+            "it accepts messages from every sender, as Mesos' agent does: who reaches its port starts root's tasks",
             "on a single machine give it and the master --same_user_peers; in a cluster keep its port firewalled",
         )
     for reason in agent.withdrawn:
@@ -57,7 +57,7 @@ def agent_findings(agent: RunningAgent, gpus_here: int | None) -> Iterator[Findi
 
 
 def _believes_anybody(agent: RunningAgent) -> bool:
-    """Tell whether nothing but a firewall keeps forged messages away; Mesos' own agent has no other means."""
+    """Return whether nothing but a firewall keeps forged messages away; Mesos' own agent has no other means."""
     return agent.flags.get("same_user_peers", "false") != "true"
 
 
@@ -68,7 +68,7 @@ def _isolation(name: str, isolators: list[str]) -> Iterator[Finding]:
         )
         return
     if "cgroups/devices" not in isolators and "cgroups/all" not in isolators:
-        text = "--isolation lacks cgroups/devices (or cgroups/all), without which nothing walls GPUs off"
+        text = "--isolation lacks cgroups/devices (or cgroups/all), without which tasks can open every GPU"
         yield Finding(name, Verdict.PROBLEM, text, _add("cgroups/devices"))
     if "filesystem/linux" not in isolators:
         text = "--isolation lacks filesystem/linux, without which tasks do not get the driver's files"
@@ -76,10 +76,10 @@ def _isolation(name: str, isolators: list[str]) -> Iterator[Finding]:
     filesystems = [isolator for isolator in isolators if isolator.startswith("filesystem/")]
     if len(filesystems) > 1:
         text = f"--isolation has {' and '.join(filesystems)}"
-        yield Finding(name, Verdict.PROBLEM, text, "leave filesystem/linux alone")
+        yield Finding(name, Verdict.PROBLEM, text, "keep filesystem/linux only")
     twice = sorted({isolator for isolator in isolators if isolators.count(isolator) > 1})
     if twice:
-        yield Finding(name, Verdict.PROBLEM, f"--isolation has {', '.join(twice)} twice", "leave one of them")
+        yield Finding(name, Verdict.PROBLEM, f"--isolation has {', '.join(twice)} twice", "keep one of them")
 
 
 def _devices(name: str, agent: RunningAgent, isolators: list[str]) -> Iterator[Finding]:
@@ -103,7 +103,7 @@ def _devices(name: str, agent: RunningAgent, isolators: list[str]) -> Iterator[F
         yield Finding(name, Verdict.PROBLEM, text, "name the GPUs by --nvidia_gpu_devices, or leave gpus out")
     elif asked is not None and devices and asked != len(devices):
         text = f"--resources says gpus:{asked:g}, and --nvidia_gpu_devices names {len(devices)}"
-        yield Finding(name, Verdict.PROBLEM, text, "let both be the same number")
+        yield Finding(name, Verdict.PROBLEM, text, "make both numbers equal")
 
 
 def _simulated(agent: RunningAgent) -> bool:

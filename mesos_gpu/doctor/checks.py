@@ -150,7 +150,7 @@ def _nodes(facts: Facts) -> Iterator[Finding]:
         if node is None:
             yield Finding(path, Verdict.PROBLEM, "it is not there", _MODPROBE)
         elif node.major is None:
-            yield Finding(path, Verdict.PROBLEM, "it is no device node", f"remove {path}, then {_MODPROBE}")
+            yield Finding(path, Verdict.PROBLEM, "it is not a device node", f"remove {path}, then {_MODPROBE}")
         elif (major is not None and node.major != major) or (minor is not None and node.minor != minor):
             yield Finding(
                 path,
@@ -277,7 +277,7 @@ def _networks(facts: Facts) -> Iterator[Finding]:
 def _doors(facts: Facts) -> Iterator[Finding]:
     for door in facts.doors:
         if door.problem:
-            usual = "mesos-gpu door install, or --cdi_spec_dir of the agent, sets it up anew; see docs/do/doors.md"
+            usual = "mesos-gpu door install, or --cdi_spec_dir of the agent, sets it up again; see docs/do/doors.md"
             mend = door.mend or usual
             yield Finding("door", Verdict.PROBLEM, f"{door.gives} ({door.path}): {door.problem}", mend)
         else:

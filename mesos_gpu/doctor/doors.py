@@ -45,7 +45,7 @@ def find_doors(root: Path = Path("/")) -> Iterator[Door]:
                 words = document["devices"][0]["containerEdits"]["hooks"][0]["args"]
                 yield _cdi(document, path, Path(words[0]), _after(words, "--agent"))
             except (ValueError, LookupError, TypeError):
-                yield Door("CDI", str(path), "it is no CDI file of GPUs")
+                yield Door("CDI", str(path), "it is not a CDI file of GPUs")
 
 
 def _door(gives: str, path: Path, python: Path, agent: str | None, settings: Path = SETTINGS) -> Door:

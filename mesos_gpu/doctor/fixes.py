@@ -27,7 +27,7 @@ class Fix:
     since: Version = (0,)
 
     def lacks(self, version: Version) -> bool:
-        """Tell whether a release has the hole."""
+        """Return whether a release has the hole."""
         if version < self.since or version >= self.closed:
             return False
         return version[:2] not in self.fixed or version < (*version[:2], self.fixed[version[:2]])

@@ -182,7 +182,7 @@ class Program:
         except Unavailable:
             self._agent.hang_up()
             return
-        gone = {"message": "The container is gone, and nobody saw how it ended"}
+        gone = {"message": "The container is gone, and its exit status is not known"}
         self._inbox.put(ev.Ended(container_id, gone if end is None else end))
 
     def _signal(self, action: ev.SignalContainer) -> None:

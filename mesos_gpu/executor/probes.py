@@ -102,6 +102,6 @@ def run(probe: Probe, agent: Agent, check_id: Mapping[str, Any]) -> Result | Non
     except Unavailable:
         return None
     if end is None or "exit_status" not in end:
-        return Result(error="nobody knows how the command ended")
+        return Result(error="the exit status of the command is not known")
     raw = int(end["exit_status"])
     return Result(exit_code=128 + (raw & 0x7F) if raw & 0x7F else raw >> 8)

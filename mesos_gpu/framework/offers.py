@@ -99,7 +99,7 @@ class Offered:
         return self._text("gpu_driver")
 
     def fits(self, *tasks: GpuTask) -> bool:
-        """Tell whether all of these tasks have room in what is left."""
+        """Return whether all of these tasks have room in what is left."""
         return self._short(_sum(tasks), sum(task.ports for task in tasks)) is None
 
     def launch(self, task: GpuTask) -> TaskInfo:

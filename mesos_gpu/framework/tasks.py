@@ -26,9 +26,9 @@ def whole_gpus(asked: float) -> int:
     Mesos: "The 'gpus' resource must be an unsigned integer" (src/master/validation.cpp).
     """
     if isinstance(asked, bool) or not isinstance(asked, (int, float)):
-        raise BadInput(f"gpus: {asked!r} is no number")
+        raise BadInput(f"gpus: {asked!r} is not a number")
     if not 0 <= asked <= LARGEST:
-        raise BadInput("gpus: it is no number of GPUs, as it is negative, endless or far too large")
+        raise BadInput("gpus: it is not a number of GPUs, as it is negative, endless or far too large")
     if asked != int(asked):
         raise BadInput(
             f"gpus: {asked} is not whole; Mesos gives out whole GPUs only, and ends such a task as TASK_ERROR"
@@ -52,7 +52,7 @@ def volume(container_path: str, host_path: str | None = None, *, read_only: bool
     sees the host's files, and an absolute `container_path` must exist there. Raises BadInput.
     """
     if not container_path or host_path == "":
-        raise BadInput("volume: an empty path is no place")
+        raise BadInput("volume: an empty path is not a place")
     if not container_path.startswith("/") and not (host_path or "").startswith("/"):
         raise BadInput(f"volume: {container_path} is in the sandbox already; one of the two paths must be absolute")
     document: Document = {"container_path": container_path, "mode": "RO" if read_only else "RW"}
@@ -101,15 +101,15 @@ class GpuTask:
         for amount in ("cpus", "mem_mib", "disk_mib"):
             value = getattr(self, amount)
             if not math.isfinite(value) or not 0 <= value <= LARGEST:
-                raise BadInput(f"{amount}: {value} is no amount")
+                raise BadInput(f"{amount}: {value} is not an amount")
         if self.ports < 0:
-            raise BadInput(f"ports: {self.ports} is less than none")
+            raise BadInput(f"ports: {self.ports} is negative")
         if not any(self.scalars().values()):
             raise BadInput(f"task {self.id} asks for no resources, and Mesos runs none that has none")
         for limit in ("kill_grace_s", "max_completion_s"):
             value = getattr(self, limit)
             if value is not None and not 0 <= value < 2**63 / _NANOSECONDS:
-                raise BadInput(f"{limit}: {value} is no time")
+                raise BadInput(f"{limit}: {value} is not a time")
         if self.command is None and self.image is None:
             raise BadInput(f"task {self.id} has neither a command nor an image that says one")
         if self.command is not None and not isinstance(self.command, str) and not self.command:

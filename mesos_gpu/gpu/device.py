@@ -191,7 +191,7 @@ class CardMemory(Protocol):
         """Return MiB by pid of the host; None where the driver does not tell. Raises DeviceError."""
 
     def can_limit(self, gpu: Gpu) -> bool:
-        """Tell whether the driver limits memory by cgroup."""
+        """Return whether the driver limits memory by cgroup."""
 
     def limit(self, gpu: Gpu, cgroup: str, mib: int | None) -> None:
         """Let the processes of a cgroup, by its path, have so much and no more; None: as they like.

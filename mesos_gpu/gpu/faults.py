@@ -1,4 +1,4 @@
-"""Illness of simulated GPUs, told by a file."""
+"""Faults of simulated GPUs, read from a file."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 What a condition means to the agent:
 
     HEALTHY    offered and given
-    SUSPECT    as HEALTHY, while a re-test, which is due at once, decides: the driver could not say which GPU is ill
+    SUSPECT    as HEALTHY, while a re-test, which is due at once, decides: the driver could not say which GPU it is
     DRAINING   withdrawn from new containers; whoever holds it may finish
     UNHEALTHY  withdrawn, and its holder is told
 """

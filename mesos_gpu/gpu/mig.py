@@ -21,7 +21,7 @@ _READABLE = 0o444
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Where the kernel says which node opens which instance. Only these nodes wall instances off from each other."""
+    """Where the kernel says which node opens which instance. Only these nodes isolate instances from each other."""
 
     proc_devices: Path = PROC_DEVICES
     mig_minors: Path = MIG_MINORS

@@ -178,7 +178,7 @@ def apply(device: MigDevice, destroy: Sequence[Instance], create: Sequence[Place
     except (Conflict, DeviceError) as error:
         left = _undo(device, ended, made)
         if left:
-            raise DeviceError(f"{error}. Not all could be led back: {'; '.join(left)}") from error
+            raise DeviceError(f"{error}. Not all could be undone: {'; '.join(left)}") from error
         raise
 
 

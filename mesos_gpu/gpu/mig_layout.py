@@ -81,7 +81,7 @@ def read_wanted(text: str) -> dict[str, int]:
         match = _WORD.fullmatch(word.strip())
         if match is None:
             raise BadInput(
-                f"'{word.strip()}' is no MIG profile: write names such as 1g.5gb, 2x1g.5gb or 3g.20gb with commas"
+                f"'{word.strip()}' is not a MIG profile: write names such as 1g.5gb, 2x1g.5gb or 3g.20gb with commas"
             )
         wanted[match[2].lower()] += int(match[1] or 1) * int(match[3] or 1)
     return dict(wanted)

@@ -1,4 +1,4 @@
-"""GPUs that are not there: for laptops, demonstrations and tests. Numbers and walls are real, the silicon is not."""
+"""GPUs that are not there: for laptops, demonstrations and tests. Device numbers and isolation are real."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class SimulatedDriver:
     """`count` GPUs with the device numbers real ones would have; the same GPUs after every restart.
 
     Opening their nodes gives ENXIO where the device cgroup lets it through, and EPERM where it does not.
-    `faults` names a file that says which of them are ill (see `Faults`), so that a whole box can be tested.
+    `faults` names a file that says which of them are unhealthy (see `Faults`), so that a whole box can be tested.
     Those of different `machine` numbers have different UUIDs, as the GPUs of several agents must. `make` says what
     they show of themselves. `cards` is where the program answers that plays them (mesos_gpu/simulated); without it
     they are idle. Raises BadFlag when `count` is not 0..254 or the make cannot be, DeviceError when no major

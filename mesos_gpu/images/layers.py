@@ -200,7 +200,7 @@ class _Layer:
             raise ImageError(f"a layer reaches outside the image: {member.name!r} links to {member.linkname!r}")
         target = self._absolute(self._below(self._folder(parts[:-1]), parts[-1]))
         if not os.path.lexists(target) or stat.S_ISDIR(os.lstat(target).st_mode):
-            raise ImageError(f"a layer links {member.name!r} to {member.linkname!r}, which is no file of it")
+            raise ImageError(f"a layer links {member.name!r} to {member.linkname!r}, which is not a file of it")
         os.link(target, path, follow_symlinks=False)
 
     def _clear(self, path: str, *, keep_folder: bool) -> None:
@@ -250,7 +250,7 @@ class _Layer:
                     ahead.extendleft(reversed(target.split("/")))
                     continue
                 if not stat.S_ISDIR(mode):
-                    raise ImageError(f"a layer puts files below {below!r}, which is no folder")
+                    raise ImageError(f"a layer puts files below {below!r}, which is not a folder")
                 self._folders.add(below)
             here.append(part)
             if len(here) > MAX_DEPTH:
@@ -282,7 +282,7 @@ def _dress(descriptor: int, member: tarfile.TarInfo) -> None:
             try:
                 os.setxattr(descriptor, name, value.encode("utf-8", "surrogateescape"))
             except OSError as error:
-                if error.errno != errno.ENOTSUP:  # the store's filesystem has none: Docker goes on, too
+                if error.errno != errno.ENOTSUP:  # the store's filesystem has none: Docker continues, too
                     raise
     os.utime(descriptor, ns=_times(member))
 

@@ -16,7 +16,7 @@ class _Work(Generic[Result]):
 
 
 class Shared(Generic[Key, Result]):
-    """Running work by key. It goes on while anyone wants it, and is cancelled when the last one is."""
+    """Running work by key. It continues while anyone wants it, and is cancelled when the last one is."""
 
     def __init__(self) -> None:
         self._running: dict[Key, _Work[Result]] = {}

@@ -1,4 +1,4 @@
-"""One container sees only its GPUs: finds them, hands out whole ones, keeps account, builds the walls."""
+"""One container sees only its GPUs: finds them, hands out whole ones, keeps account, and limits access."""
 
 from mesos_gpu.isolator.allocator import NvidiaGpuAllocator
 from mesos_gpu.isolator.checkpoints import Checkpoints

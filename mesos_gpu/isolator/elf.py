@@ -40,7 +40,7 @@ _TABLE_AT, _COUNTS_AT = {1: 28, 2: 32}, {1: 42, 2: 54}
 
 
 def read_library(path: Path) -> LibraryFacts | None:
-    """Return the facts; None for what is no ELF file (a linker script, say) or is damaged. Raises OSError."""
+    """Return the facts; None for what is not an ELF file (a linker script, say) or is damaged. Raises OSError."""
     with path.open("rb") as file:
         try:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -30,8 +30,8 @@ class NvidiaGpuIsolator:
     The names are Mesos' (`include/mesos/slave/isolator.hpp`), in the order of a container's life: recover, prepare,
     isolate, update, usage and status, cleanup; docs/do/isolator.md tells it. An id such as `parent.child` is one
     nested in `parent`, with the GPUs of that. `volume` is None where the driver has none; `choice` picks among free
-    GPUs, else the lowest device numbers are given; `walls` finds those of a running container by the pid of one of its
-    processes. Raises DeviceError when the driver's control nodes are not to be had.
+    GPUs, else the lowest device numbers are given; `live_access` is that of a running container, by the pid of one of
+    its processes. Raises DeviceError when the driver's control nodes are not to be had.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class NvidiaGpuIsolator:
         checkpoints: Checkpoints,
         *,
         choice: Choice | None = None,
-        walls: Callable[[int], LiveAccess] = RunningAccess,
+        live_access: Callable[[int], LiveAccess] = RunningAccess,
     ) -> None:
         self._pool = GpuPool(gpus, choice=choice)
         self._control_nodes = tuple(driver.control_nodes())
         self._driver, self._volume, self._checkpoints = driver, volume, checkpoints
-        self._find_walls = walls
-        self._walls: dict[ContainerId, LiveAccess] = {}
-        self._unsure: set[ContainerId] = set()  # containers whose walls or records may not be as they are held
+        self._find_live_access = live_access
+        self._live_access: dict[ContainerId, LiveAccess] = {}
+        self._unsure: set[ContainerId] = set()  # containers whose access or records may not be as they are held
         self._lent: dict[ContainerId, frozenset[Gpu]] = {}
 
     @property
@@ -140,7 +140,7 @@ class NvidiaGpuIsolator:
             if not is_nested(container_id):
                 pool.take(container_id, ())
         self._pool = pool
-        self._walls.clear()
+        self._live_access.clear()
         self._unsure = set(pool.held).difference(self._lent)
         return frozenset(recorded) - frozenset(live)
 
@@ -184,7 +184,7 @@ class NvidiaGpuIsolator:
         return self._plan(given, image, labels)
 
     def isolate(self, container_id: ContainerId, pid: int) -> None:
-        """Tell that the container runs, with `pid` a process in it; `update` can change its walls from now on.
+        """Tell that the container runs, with `pid` a process in it; `update` can change its access from now on.
 
         The container must have a cgroup and a /dev of its own. Nothing happens for a nested one. Raises NotFound for
         an unknown container or process, Unavailable when the process' cgroup is not to be found.
@@ -192,14 +192,14 @@ class NvidiaGpuIsolator:
         if is_nested(container_id):
             return
         self._holds(container_id)
-        self._walls[container_id] = self._find_walls(pid)
+        self._live_access[container_id] = self._find_live_access(pid)
 
     def update(self, container_id: ContainerId, gpus: float, release: Collection[Gpu] | None = None) -> Change:
         """Make `gpus` the number of GPUs that the container holds; a running one can open them, or not, on return.
 
         A container that grows keeps what it has. One that shrinks gives back exactly `release`, which must then be as
         many as come off; without it, GPUs that no process of it has open at this moment, of the highest device
-        number. A GPU that a process has open is not taken back, nor given back half: descriptors outlast any wall.
+        number. A GPU that a process has open is not taken back, nor given back half: an open descriptor stays open.
 
         Raises NotEnoughGpus; BadInput for a nested container ("Not supported for nested containers") and for a
         `release` that does not fit; Conflict when a GPU is in use; NotFound for an unknown container; Unavailable when
@@ -249,7 +249,7 @@ class NvidiaGpuIsolator:
             return
         self._checkpoints.remove(container_id)
         self._pool.release(container_id)
-        self._walls.pop(container_id, None)
+        self._live_access.pop(container_id, None)
         self._unsure.discard(container_id)
 
     def _grow(self, container_id: ContainerId, holds: frozenset[Gpu], more: int) -> Change:
@@ -262,31 +262,31 @@ class NvidiaGpuIsolator:
                 undo.pop_all()
         if given:
             self._pool.take(container_id, given)
-        walls = self._walls.get(container_id)
-        if walls is not None:
+        live_access = self._live_access.get(container_id)
+        if live_access is not None:
             try:
-                self._move(container_id, walls, change)
+                self._move(container_id, live_access, change)
             except MesosGpuError:
-                self._take_back(container_id, walls, change)
+                self._take_back(container_id, live_access, change)
                 raise
         return change
 
-    def _move(self, container_id: ContainerId, walls: LiveAccess, change: Change) -> None:
-        """Change the walls; all of them anew when an earlier change, or process, may not have ended well."""
+    def _move(self, container_id: ContainerId, live_access: LiveAccess, change: Change) -> None:
+        """Change what it can open; all of it again when an earlier change, or process, may not have ended well."""
         opened, closed = change.opened, change.closed
         if container_id in self._unsure:
             opened = gpu_nodes(change.plan.gpus)
             closed = tuple(node for node in gpu_nodes(sorted(self.total)) if node not in opened)
         self._unsure.add(container_id)
-        walls.change(change.plan.nodes, opened=opened, closed=closed)
+        live_access.change(change.plan.nodes, opened=opened, closed=closed)
         self._unsure.discard(container_id)
 
-    def _take_back(self, container_id: ContainerId, walls: LiveAccess, change: Change) -> None:
-        """Undo a growth whose walls were opened in part or not at all; if that fails too, the GPUs stay held."""
+    def _take_back(self, container_id: ContainerId, live_access: LiveAccess, change: Change) -> None:
+        """Undo a growth that took effect in part or not at all; if that fails too, the GPUs stay held."""
         held = self._holds(container_id)
         holds = held - frozenset(change.added)
         try:
-            self._move(container_id, walls, self._change(held, holds))
+            self._move(container_id, live_access, self._change(held, holds))
             self._record(container_id, holds)
         except MesosGpuError as error:
             _log.error("container %s may open GPUs it was not given, and so holds them: %s", container_id, error)
@@ -296,15 +296,15 @@ class NvidiaGpuIsolator:
     def _shrink(
         self, container_id: ContainerId, holds: frozenset[Gpu], count: int, release: Collection[Gpu] | None
     ) -> Change:
-        walls = self._walls.get(container_id)
+        live_access = self._live_access.get(container_id)
         leaving = self._idle(container_id, holds, count) if release is None else frozenset(release)
         change = self._change(holds, holds - leaving)
-        if walls is not None:
-            self._move(container_id, walls, change)
+        if live_access is not None:
+            self._move(container_id, live_access, change)
             # Only now can nothing more be opened, so only now does looking at what is open tell something.
-            in_use = walls.using(change.closed)
+            in_use = live_access.using(change.closed)
             if in_use:
-                self._move(container_id, walls, self._change(holds - leaving, holds))
+                self._move(container_id, live_access, self._change(holds - leaving, holds))
                 raise Conflict(f"container {container_id} has {', '.join(node.path for node in in_use)} open")
         self._unsure.add(container_id)
         self._record(container_id, holds - leaving)
@@ -314,8 +314,8 @@ class NvidiaGpuIsolator:
 
     def _idle(self, container_id: ContainerId, holds: frozenset[Gpu], count: int) -> frozenset[Gpu]:
         """Return `count` of the container's GPUs that none of its processes has open, as far as that can be seen."""
-        walls = self._walls.get(container_id)
-        in_use = walls.using(gpu_nodes(holds)) if walls is not None else frozenset()
+        live_access = self._live_access.get(container_id)
+        in_use = live_access.using(gpu_nodes(holds)) if live_access is not None else frozenset()
         idle = [gpu for gpu in sorted(holds) if in_use.isdisjoint(_own_nodes(gpu))]
         if len(idle) < count:
             raise Conflict(f"container {container_id} has all but {len(idle)} of its {len(holds)} GPUs open")

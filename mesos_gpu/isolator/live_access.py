@@ -1,4 +1,4 @@
-"""The walls of a running container, changed while it runs: its device policy and the nodes in its own /dev."""
+"""What a running container can open, changed while it runs: its device policy and the nodes in its own /dev."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LiveAccess(Protocol):
-    """What an isolator asks of the walls of one running container."""
+    """What an isolator asks of one running container."""
 
     def change(
         self, nodes: Collection[DeviceNode], *, opened: Collection[DeviceNode], closed: Collection[DeviceNode]
@@ -32,7 +32,7 @@ class LiveAccess(Protocol):
 
 
 class RunningAccess:
-    """The container whose process `pid` is. Files and the cgroup are looked up anew for each change."""
+    """The container whose process `pid` is. Files and the cgroup are looked up again for each change."""
 
     def __init__(self, pid: int, *, base_rules: Sequence[DeviceRule] = BASE_RULES) -> None:
         self._pid, self._base_rules = pid, tuple(base_rules)

@@ -27,7 +27,7 @@ class ShareRecords:
         self._directory = directory
 
     def save(self, container_id: ContainerId, share: Share) -> None:
-        """Record a share; it lasts when this returns. Raises BadInput for an id that is no file's name, Unavailable."""
+        """Record a share; it lasts when this returns. Raises BadInput for an id that names no file, Unavailable."""
         path = self._path(container_id)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -176,7 +176,7 @@ def _up_detached(options: UpOptions) -> int:
         print(text)
         print(f"It runs in the background; `mesos-gpu down --work_dir {options.work_dir}` stops it.")
         return 0
-    raise Unavailable(text or f"the box's supervisor ended without a word; its log: {log_file}")
+    raise Unavailable(text or f"the box's supervisor ended without an error message; its log: {log_file}")
 
 
 def _screen(box: Box, gpus: GpuChoice, options: UpOptions) -> str:

@@ -48,14 +48,14 @@ def ask(work_dir: Path, request: Mapping[str, Any]) -> dict[str, Any]:
             with line.makefile("rb") as answers:
                 text = answers.readline()
         except PermissionError:
-            raise Unavailable(f"the box in {work_dir} belongs to another user; only he and root change it") from None
+            raise Unavailable(f"the box in {work_dir} is another user's; only its owner and root change it") from None
         except (FileNotFoundError, ConnectionRefusedError):
             box = Records(work_dir).read()
             if box is None or not is_alive(box.pid, box.started):
                 raise NotFound(f"no box runs in {work_dir}; `mesos-gpu up` starts one") from None
             raise Unavailable(
-                f"the box in {work_dir} cannot be asked, as one of an older version; "
-                "`mesos-gpu down --keep_tasks` and `mesos-gpu up` start it anew"
+                f"the box in {work_dir} is of an older version and cannot be asked; "
+                "`mesos-gpu down --keep_tasks` and `mesos-gpu up` start it again"
             ) from None
         except OSError as error:
             raise Unavailable(f"the box in {work_dir} does not answer at {path}: {error}") from None
@@ -108,7 +108,7 @@ class Control:
         try:
             line = await reader.readline()
             if peer_uid(writer.get_extra_info("socket")) not in (0, os.geteuid()):
-                return {"error": "this box belongs to another user; only he and root change it", "kind": "Unavailable"}
+                return {"error": "this box is another user's; only its owner and root change it", "kind": "Unavailable"}
             request = json.loads(line)
             if not isinstance(request, dict):
                 raise ValueError("no object")

@@ -58,7 +58,7 @@ def hint(work_dir: Path) -> str:
         f"This box belongs to who started it, and asks for the credential in {folder}. mesos-gpu finds it by itself, "
         f"for who may read it. curl: --netrc-file {folder}/netrc. pymesos: principal='{NAME}', "
         f"secret=open('{folder}/secret').read(). A browser: the name {NAME}, and as password what {folder}/secret has. "
-        "`mesos-gpu up --open` would ask nobody."
+        "`mesos-gpu up --open` needs no credential."
     )
 
 

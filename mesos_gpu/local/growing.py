@@ -117,7 +117,7 @@ class Pools:
 
 
 async def start_all(starts: Sequence[Any]) -> None:
-    """Start several services at once. When one fails, the others are waited for before its error goes on."""
+    """Start several services at once. When one fails, the others are waited for before its error is raised."""
     done = await asyncio.gather(*starts, return_exceptions=True)
     failed = [one for one in done if isinstance(one, BaseException)]
     if failed:

@@ -24,7 +24,7 @@ def noted_layout(work_dir: Path) -> Layout | None:
     except (OSError, ValueError) as error:
         raise Unavailable(
             f"{path} says which agents this box has, and cannot be read ({error}); "
-            "with --pool or --agents a box is laid out anew"
+            "with --pool or --agents a box is laid out again"
         ) from None
 
 
@@ -79,7 +79,7 @@ def noted_layout_or_none(work_dir: Path) -> Layout | None:
 
 
 def says_make(options: UpOptions) -> bool:
-    """Tell whether pools say what their GPUs are to be, so that they must be simulated ones."""
+    """Return whether pools say what their GPUs are to be, so that they must be simulated ones."""
     if options.pools:
         return any(wish.pool.make for wish in read_pools(options.pools))
     noted = None if options.sized else noted_layout_or_none(options.work_dir)

@@ -27,7 +27,7 @@ MESOS_ROLE = "slave_public"
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.5, 30.0
 STEADY_S = 60.0
-"""A service that ran this long before it died starts anew with the first delay."""
+"""A service that ran this long before it died starts again with the first delay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class UpOptions:
         if self.agents is not None and self.agents < 1:
             raise BadInput(f"--agents: a box needs at least 1 agent, not {self.agents}")
         if self.simulated_gpus is not None and self.simulated_gpus < 0:
-            raise BadInput(f"--simulated_gpus: {self.simulated_gpus} is less than none")
+            raise BadInput(f"--simulated_gpus: {self.simulated_gpus} is negative")
         ports = [port for port in (self.master_port, *self.agent_ports(), self.marathon_port) if port]
         if len(set(ports)) != len(ports):
             raise BadInput(f"two services would share a port: {', '.join(map(str, ports))}")
@@ -93,7 +93,7 @@ class UpOptions:
 
     @property
     def sized(self) -> bool:
-        """Tell whether somebody said how many agents or simulated GPUs there are; else those of last time come back."""
+        """Return whether numbers of agents or simulated GPUs were asked for; else those of last time come back."""
         return self.agents is not None or self.simulated_gpus is not None
 
     def layout(self, cards: Sequence[int] | None) -> Layout:

@@ -75,7 +75,7 @@ def read_pool(text: str) -> Wish:
         if key not in KEYS or not equals or not value:
             near = difflib.get_close_matches(key, KEYS, 1)
             meant = f"; did you mean {near[0]}=...?" if near else f"; known are {', '.join(KEYS)}"
-            wrong.append(f"{part.strip()!r} is no KEY=VALUE{meant}")
+            wrong.append(f"{part.strip()!r} is not KEY=VALUE{meant}")
         elif key in said:
             wrong.append(f"{key} is said twice")
         said[key] = value
@@ -253,7 +253,7 @@ def _read_make(one: Mapping[str, Any]) -> Make | None:
 
 def _count(text: str, key: str, most: int, wrong: list[str]) -> int:
     if not re.fullmatch(r"\d{1,4}", text) or int(text) > most:
-        wrong.append(f"{key}: {text!r} is no whole number of 0 to {most}")
+        wrong.append(f"{key}: {text!r} is not a whole number of 0 to {most}")
         return 0
     return int(text)
 
@@ -267,7 +267,7 @@ def _make(said: Mapping[str, str], wrong: list[str]) -> Make | None:
     if "memory" in said:
         size = _SIZE.fullmatch(said["memory"])
         if size is None:
-            wrong.append(f"memory: {said['memory']!r} is no size such as 15109MiB or 16GiB")
+            wrong.append(f"memory: {said['memory']!r} is not a size such as 15109MiB or 16GiB")
         else:
             memory_mib = int(size[1]) * _MIB[size[2]]
     try:

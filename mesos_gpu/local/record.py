@@ -132,5 +132,5 @@ def start_time(pid: int) -> int:
 
 
 def is_alive(pid: int, started: int) -> bool:
-    """Tell whether the very process that was noted still runs."""
+    """Return whether the very process that was noted still runs."""
     return started != 0 and start_time(pid) == started

@@ -1,4 +1,4 @@
-"""What a box's Marathon goes on with at the next `up`: told when it goes down, and when it is back."""
+"""What a box's Marathon continues with at the next `up`: told when it goes down, and when it is back."""
 
 from __future__ import annotations
 

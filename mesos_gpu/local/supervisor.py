@@ -234,7 +234,7 @@ def choose_gpus(options: UpOptions) -> GpuChoice:
 
 
 async def _all(starts: Iterable[Coroutine[None, None, Service]]) -> None:
-    """Wait for all; when one fails, give the others up before its error goes on, so that none ends up running."""
+    """Wait for all; when one fails, give the others up before its error is raised, so that none ends up running."""
     tasks = [asyncio.ensure_future(start) for start in starts]
     try:
         await asyncio.gather(*tasks)

@@ -214,7 +214,7 @@ def secret(flags: Mapping[str, Any]) -> str | None:
         given: str | None = flags["mesos_authentication_secret"]
         return given
     try:
-        # An editor's newline at the end is no part of it.
+        # An editor's newline at the end is not part of it.
         return Path(path).read_text("utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise BadFlag("mesos_authentication_secret_file", f"{path} cannot be read: {error}") from None

@@ -36,7 +36,7 @@ _NO_KEYSTORE = (
     "Java's keystores are not read; `openssl pkcs12 -in KEYSTORE -nodes` makes the PEM files of --ssl_cert_file and "
     "--ssl_key_file of one (after `keytool -importkeystore -deststoretype pkcs12`, if it is a JKS)"
 )
-_NO_PLUGINS = "nothing can be plugged in, so whoever relies on a plugin would be without it"
+_NO_PLUGINS = "plugins are not supported, and what one is to do would not be done"
 _BY_EVENTS = "what is missing is started at each event, not by a timer"
 
 _ONE_LOOP = "one loop decides about everything: there are no queues and pools of threads to be sized"
@@ -44,7 +44,7 @@ _NO_STATSD = "Prometheus takes metrics from /metrics/prometheus; nothing is sent
 
 FOREIGN: Sequence[Foreign] = (
     *_ignored("with --zk several can run, without it one", "ha", "disable_ha", kind="boolean"),
-    *_ignored("a lost connection to ZooKeeper is made anew for as long as it takes", "zk_connection_timeout"),
+    *_ignored("a lost connection to ZooKeeper is made again for as long as it takes", "zk_connection_timeout"),
     *_ignored("a call that failed is made again until --zk_timeout", "zk_operation_max_retries"),
     *_ignored("a call that failed is made again until --zk_timeout", "zk_operation_base_retry_sleep_ms"),
     *_ignored("--zk_timeout is the limit of one read", "on_elected_prepare_timeout", "max_actor_startup_time"),
@@ -57,7 +57,7 @@ FOREIGN: Sequence[Foreign] = (
     *_ignored("offers are matched one after another, at once", "offer_matching_timeout", "max_parallel_offers"),
     *_ignored("offers are matched one after another, at once", "max_queued_offers"),
     *_ignored("all kills are sent at once", "kill_chunk_size", "killsPerBatch", "killBatchDuration"),
-    *_ignored("it ends as soon as what it does is on disk", "graceful_shutdown_timeout"),
+    *_ignored("it ends as soon as its changes are on disk", "graceful_shutdown_timeout"),
     *_ignored("a listener that does not read is cut off at 16 MiB", "event_stream_max_outstanding_messages"),
     *_ignored(
         "offers are asked for by what waits, of new apps and old ones", "revive_offers_for_new_apps", kind="boolean"

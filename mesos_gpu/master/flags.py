@@ -30,13 +30,13 @@ FLAGS: Sequence[Flag] = (
     Flag("hostname", "text", None, "Name under which the master is shown; default: its address."),
     HTTP_HOSTS,
     SAME_USER_PEERS,
-    Flag("insecure", "boolean", False, "Listen beyond this machine although not everybody has to show credentials."),
+    Flag("insecure", "boolean", False, "Listen beyond this machine although callers need not show credentials."),
     Flag("zk", "text", None, "zk://HOST1:PORT1,HOST2:PORT2/PATH: one of several masters, elected there."),
     Flag("zk_session_timeout", "duration", 10.0, "How long a leader that vanished is waited for."),
     Flag("registry_store_timeout", "duration", 20.0, "How long ZooKeeper may take to keep the registry."),
-    Flag("registry_gc_interval", "duration", 900.0, "How often agents that left are looked through for the two below."),
-    Flag("registry_max_agent_age", "duration", 1_209_600.0, "How long agents that are unreachable or gone are known."),
-    Flag("registry_max_agent_count", "integer", 102_400, "How many agents that are unreachable, or gone, are known."),
+    Flag("registry_gc_interval", "duration", 900.0, "How often agents are forgotten by the two flags below."),
+    Flag("registry_max_agent_age", "duration", 1_209_600.0, "How long unreachable or gone agents are remembered."),
+    Flag("registry_max_agent_count", "integer", 102_400, "How many unreachable, or gone, agents are remembered."),
     Flag("work_dir", "path", None, "Folder for the registry: the agents that this master knows."),
     Flag("cluster", "text", None, "Name of the cluster, for people."),
     Flag("filter_gpu_resources", "boolean", True, "Offer GPU machines to frameworks with GPU_RESOURCES only."),
@@ -49,12 +49,14 @@ FLAGS: Sequence[Flag] = (
         "What an offer holds at least: one of the sides of `|`.",
     ),
     Flag("roles", "list", (), "The only roles that frameworks may have, beside `*`; none given allows any."),
-    Flag("role_sorter", "text", "drf", "Whose turn it is: drf goes by shares, random draws by the weights of roles."),
+    Flag(
+        "role_sorter", "text", "drf", "Which role is first: drf goes by shares, random draws by the weights of roles."
+    ),
     Flag("user_sorter", "text", None, "The older name of --role_sorter."),
     Flag("framework_sorter", "text", "drf", "The same among the frameworks of a role; both sorters must be the same."),
     Flag("root_submissions", "boolean", True, "Let frameworks subscribe whose user is root."),
     Flag("offer_timeout", "duration", None, "How long an offer may stay unanswered before it is taken back."),
-    Flag("check_invariants", "boolean", False, "Debug: after every event, check that the books add up, else stop."),
+    Flag("check_invariants", "boolean", False, "Debug: check the state after every event; stop if it is inconsistent."),
     Flag("allocation_interval", "duration", 1.0, "How often refusals are looked through; offers go out at once."),
     Flag("authenticate_agents", "boolean", False, "Register only agents that have shown who they are."),
     Flag(
@@ -67,7 +69,8 @@ FLAGS: Sequence[Flag] = (
         "credentials",
         "path",
         None,
-        'File of who may be whom: {"credentials": [{"principal": ..., "secret": ...}]}, or a line for each.',
+        'File of the credentials of frameworks and agents: {"credentials": [{"principal": ..., "secret": ...}]}, '
+        "or a line for each.",
     ),
     *MASTER_ACCESS_FLAGS,
     Flag("agent_ping_timeout", "duration", 15.0, "How often agents are pinged, and how long an answer may take."),
@@ -80,7 +83,7 @@ FLAGS: Sequence[Flag] = (
         "The file that this program's stderr goes to; /files shows it as /master/log.",
     ),
     Flag("json_suffixes", "boolean", False, "Answer /state.json and its kin too, as Mesos did before 1.0."),
-    Flag("max_operator_event_stream_subscribers", "integer", 1000, "Operators that may listen at once."),
+    Flag("max_operator_event_stream_subscribers", "integer", 1000, "Event streams of operators at a time."),
     Flag(
         "agent_removal_rate_limit",
         "text",
@@ -107,9 +110,9 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     if not flags["work_dir"]:
         raise BadFlag("work_dir", "is needed: a folder for the registry, for example /var/lib/mesos/master")
     if not 0 <= flags["port"] <= 65535:
-        raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
+        raise BadFlag("port", f"{flags['port']} is not a port: 0 to 65535")
     if flags["advertise_port"] is not None and not 0 < flags["advertise_port"] <= 65535:
-        raise BadFlag("advertise_port", f"{flags['advertise_port']} is no port: 1 to 65535")
+        raise BadFlag("advertise_port", f"{flags['advertise_port']} is not a port: 1 to 65535")
     removal_interval_s(flags["agent_removal_rate_limit"])
     removal_share(flags["recovery_agent_removal_limit"])
     for name, asked in (
@@ -128,7 +131,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         "registry_gc_interval",
     ):
         if flags[name] <= 0:
-            raise BadFlag(name, "must be more than nothing")
+            raise BadFlag(name, "must be more than 0")
     if flags["registry_max_agent_count"] < 0:
         raise BadFlag("registry_max_agent_count", "must not be negative")
     for name in ("max_agent_ping_timeouts", "max_operator_event_stream_subscribers"):
@@ -171,7 +174,7 @@ def settings(flags: Mapping[str, Any], acls: Acls = OPEN) -> Settings:
 
 
 def authenticates_drivers(flags: Mapping[str, Any]) -> bool:
-    """Tell whether scheduler drivers must show who they are: by default, if frameworks over HTTP must."""
+    """Return whether scheduler drivers must show who they are: by default, if frameworks over HTTP must."""
     asked = flags["authenticate_frameworks"]
     return bool(flags["authenticate_http_frameworks"] if asked is None else asked)
 

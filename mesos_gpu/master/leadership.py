@@ -38,7 +38,7 @@ class Leadership:
         self._known.set()
 
     def heard(self, leader: Leader | None) -> bool:
-        """Take note of who leads; tell whether that is this master."""
+        """Take note of who leads; return whether that is this master."""
         self.leader = leader
         if leader is None:
             self._known.clear()

@@ -30,7 +30,7 @@ FOREIGN: Sequence[Foreign] = (
     *ignored(_ONE_VALUE, "quorum", "registry", "registry_fetch_timeout"),
     *ignored(_ONE_VALUE, "log_auto_initialize", "registry_strict", kind="boolean"),
     *ignored("offers begin as agents come back", "allocator_recovery_timeout", "allocator_agent_recovery_factor"),
-    *ignored("nothing waits for an agent that does not go on", "authentication_v0_timeout"),
+    *ignored("a driver may take as long as it likes to authenticate", "authentication_v0_timeout"),
     *ignored(
         "50 frameworks, and 1000 ended and 1000 unreachable tasks of each, are remembered",
         "max_completed_frameworks",
@@ -55,8 +55,8 @@ FOREIGN: Sequence[Foreign] = (
     *refused("agents are not kept out by a list: deactivate them", "whitelist", without=("*",)),
     *refused("the calls of frameworks are not limited by rate", "rate_limits"),
     *refused("endpoints are not switched off one by one: --acls says who may use which", "firewall_rules"),
-    *refused("weights are set by PUT /weights or UPDATE_WEIGHTS, and last", "weights"),
-    *refused("this master is in no fault domain", "domain"),
-    *refused("this master is in no fault domain", "require_agent_domain", without=("false",), kind="boolean"),
+    *refused("weights are set by PUT /weights or UPDATE_WEIGHTS, and are kept", "weights"),
+    *refused("fault domains are not supported", "domain"),
+    *refused("fault domains are not supported", "require_agent_domain", without=("false",), kind="boolean"),
     *refused("there is no port mapping isolator that would need it", "max_executors_per_agent"),
 )

@@ -110,7 +110,7 @@ def _shrink(body: Mapping[str, Any]) -> Iterable[Conversion]:
     try:
         less = milli(body["subtract"]["value"])
     except (KeyError, ValueError):
-        raise BadResources(f"{volume} cannot shrink: 'subtract' is no amount") from None
+        raise BadResources(f"{volume} cannot shrink: 'subtract' is not an amount") from None
     if not 0 < less < _scalar(volume):
         raise BadResources(f"{volume} cannot shrink by {less / 1000:g}: some of it must be left")
     freed = replace(volume.without_volume(), amount=less)

@@ -1,7 +1,7 @@
 """Flags of Mesos' programs that ours know and do not act on: so that an existing unit file's line can be kept. Pure.
 
 The rule, for each: what only tunes, watches or logs is accepted, and named in one warning at start. What somebody
-relies on, a wall, an identity, a place where data goes, is refused with the reason, unless the value is the one that
+relies on, a protection, an identity, a place where data goes, is refused with the reason, unless its value
 means "without". A flag that a program comes to act on is among its own, and its row here no longer counts.
 """
 
@@ -30,7 +30,7 @@ class Foreign:
 
     @property
     def refused(self) -> bool:
-        """Tell whether a value may be refused."""
+        """Return whether a value may be refused."""
         return self.without is not None
 
 

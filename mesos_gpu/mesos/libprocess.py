@@ -80,7 +80,7 @@ def encode(sender: Pid, to: Pid, name: str, body: bytes) -> bytes:
 
 
 def is_message_head(head: bytes) -> bool:
-    """Tell whether a request head is a libprocess message and not an ordinary HTTP request."""
+    """Return whether a request head is a libprocess message and not an ordinary HTTP request."""
     if not head.startswith(b"POST "):
         return False
     headers = _headers(head)
@@ -117,7 +117,7 @@ class MessageDecoder:
         return messages
 
     def _read_head(self) -> bool:
-        """Take the head off the buffer unless that is done; tell whether it is. Raises ProtocolError."""
+        """Take the head off the buffer unless that is done; return whether it is. Raises ProtocolError."""
         if self._head is not None:
             return True
         end = self._buffer.find(b"\r\n\r\n")
@@ -138,7 +138,7 @@ class MessageDecoder:
         return True
 
     def _read_body(self) -> bool:
-        """Take what is there of the body off the buffer; tell whether it is whole. Raises ProtocolError."""
+        """Take what is there of the body off the buffer; return whether it is whole. Raises ProtocolError."""
         if self._length is None:
             return self._read_chunks()
         if len(self._buffer) < self._length:

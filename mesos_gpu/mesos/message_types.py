@@ -34,7 +34,7 @@ def enum_names(type_name: str) -> frozenset[str]:
 
 
 def is_message(type_name: str) -> bool:
-    """Tell whether a message type of this full name exists."""
+    """Return whether a message type of this full name exists."""
     try:
         pool().FindMessageTypeByName(type_name)
     except KeyError:

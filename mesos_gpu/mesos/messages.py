@@ -142,7 +142,7 @@ def _build(type_name: str, document: Mapping[str, Any]) -> Message:
     try:
         json_format.ParseDict(dict(document), message, ignore_unknown_fields=True)
     except (json_format.ParseError, TypeError, ValueError, AttributeError, RecursionError, SystemError) as error:
-        # SystemError is protobuf's own for a field's name that is no UTF-8.
+        # SystemError is protobuf's own for a field's name that is not UTF-8.
         raise ProtocolError(f"{type_name}: {error}") from None
     return message
 

@@ -57,7 +57,7 @@ class Pattern:
         _check(regex, self._parts)
 
     def fullmatch(self, text: str) -> bool:
-        """Tell whether all of `text` matches."""
+        """Return whether all of `text` matches."""
         characters = (
             [c + c.swapcase() if c.isascii() and c.isalpha() else c for c in text] if self._ignore_case else text
         )
@@ -122,7 +122,7 @@ def _repeated(low: int, high: Any, inner: Any, text: Sequence[str], starts: set[
 
 
 def _fits(name: str, value: Any, here: str) -> bool:
-    """Tell whether one of the characters `here` is what is wanted; of what must not be there, whether none is."""
+    """Return whether one of the characters `here` is what is wanted; of what must not be there, whether none is."""
     if name == "ANY":
         return here != "\n"
     if name == "LITERAL":

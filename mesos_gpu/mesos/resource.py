@@ -110,27 +110,27 @@ class Resource:
 
     @property
     def empty(self) -> bool:
-        """Tell whether there is none of it."""
+        """Return whether there is none of it."""
         return not self.amount or self.copies < 1
 
     @property
     def revocable(self) -> bool:
-        """Tell whether Mesos may take it back at any time."""
+        """Return whether Mesos may take it back at any time."""
         return '"revocable":' in self.other
 
     @property
     def shared(self) -> bool:
-        """Tell whether several tasks may have it at once."""
+        """Return whether several tasks may have it at once."""
         return '"shared":' in self.other
 
     @property
     def dynamic(self) -> bool:
-        """Tell whether a framework or operator reserved it, and not the agent's flags: the innermost counts."""
+        """Return whether a framework or operator reserved it, and not the agent's flags: the innermost counts."""
         return bool(self.reservations) and self.reservations[-1].type == "DYNAMIC"
 
     @property
     def refined(self) -> bool:
-        """Tell whether a reservation was made of something reserved: only RESERVATION_REFINEMENT can say that."""
+        """Return whether a reservation was made of something reserved: only RESERVATION_REFINEMENT can say that."""
         return len(self.reservations) > 1
 
     @property
@@ -147,7 +147,7 @@ class Resource:
 
     @property
     def kept(self) -> bool:
-        """Tell whether an agent keeps it on disk: it is not in the flags that the agent starts with."""
+        """Return whether an agent keeps it on disk: it is not in the flags that the agent starts with."""
         return self.dynamic or self.persistence_id is not None
 
     def pushed(self, reservation: Reservation) -> Resource:
@@ -193,7 +193,7 @@ class Resource:
         return replace(self, amount=_minus(self.amount, other.amount))
 
     def holds(self, other: Resource) -> bool:
-        """Tell whether all of `other` is in this one; both have one key. A persistent volume is taken whole or not."""
+        """Return whether all of `other` is in this one, of the same key. A persistent volume is taken whole or not."""
         if self.shared:
             return self.copies >= other.copies
         if self.other and self.persistence_id is not None:

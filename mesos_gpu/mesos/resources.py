@@ -102,7 +102,7 @@ class Resources:
         return Resources(left.values())
 
     def contains(self, other: Resources) -> bool:
-        """Tell whether all of `other` is here, key by key."""
+        """Return whether all of `other` is here, key by key."""
         return all(key in self._by_key and self._by_key[key].holds(r) for key, r in other._by_key.items())
 
     def __str__(self) -> str:
@@ -293,5 +293,5 @@ def _parse_amount(text: str) -> Amount:
     except (ValueError, ArithmeticError):
         raise ValueError(f"{text} is neither a number, [ranges] nor {{a, set}}") from None
     if thousandths < 0:
-        raise ValueError("it is less than nothing")
+        raise ValueError("it is less than 0")
     return thousandths

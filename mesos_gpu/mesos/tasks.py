@@ -27,7 +27,7 @@ PARTITION_STATES = frozenset({"TASK_DROPPED", "TASK_UNREACHABLE", "TASK_GONE", "
 
 
 def is_terminal(state: str) -> bool:
-    """Tell whether a task in this state has ended for good (TASK_GONE_BY_OPERATOR may come back)."""
+    """Return whether a task in this state has ended for good (TASK_GONE_BY_OPERATOR may come back)."""
     return state in TERMINAL_STATES
 
 

@@ -25,7 +25,7 @@ def random_uuid(random: bytes) -> bytes:
 
 
 def is_uuid(text: str) -> bool:
-    """Tell whether Mesos takes this base64 for a UUID."""
+    """Return whether Mesos takes this base64 for a UUID."""
     try:
         number = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

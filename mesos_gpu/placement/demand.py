@@ -59,7 +59,7 @@ class Machine:
         return self.cards.count(WHOLE)
 
     def fits(self, demand: Demand) -> bool:
-        """Tell whether the task could start here now."""
+        """Return whether the task could start here now."""
         if demand.cpus_milli > self.cpus_milli or demand.mem_mib > self.mem_mib:
             return False
         if demand.share_milli:
@@ -67,7 +67,7 @@ class Machine:
         return not demand.gpus or (self.suits(demand) and self.whole >= demand.gpus)
 
     def suits(self, demand: Demand) -> bool:
-        """Tell whether these are GPUs of a model that will do."""
+        """Return whether these are GPUs of a model that will do."""
         return not demand.models or self.model in demand.models
 
     def without(self, demand: Demand, cards: tuple[int, ...]) -> Machine:

@@ -1,4 +1,4 @@
-"""All machines at once: where the next task goes. Scores are kept, and made anew for machines that changed."""
+"""All machines at once: where the next task goes. Scores are kept, and made again for machines that changed."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Fleet:
             self._parts[row] = self._appraisal.parts(self._cards[row : row + 1])[0]
 
     def _appraise(self) -> None:
-        """Look at the mix anew; all scores are forgotten."""
+        """Look at the mix again; all scores are forgotten."""
         self._appraisal = Appraisal(self.policy, self.mix.typical(), self._models, self._most)
         self._parts = self._appraisal.parts(self._cards)
         everything = np.arange(len(self._machines))
@@ -118,7 +118,7 @@ class Fleet:
         self._forget()
 
     def _forget(self) -> None:
-        """Drop all scores; they are made anew when they are asked for."""
+        """Drop all scores; they are made again when they are asked for."""
         self._scores.clear()
         self._known.clear()
         self._changed.clear()

@@ -35,7 +35,7 @@ class Mix:
         self._since = 0
 
     def saw(self, demand: Demand, times: int = 1) -> None:
-        """Count what asks, so many of one size. What asks for no GPU is no part of the mix: none is kept for it."""
+        """Count what asks, so many of one size. What asks for no GPU is not part of the mix: none is kept for it."""
         if not demand.gpu_milli or not times:
             return
         self._counts[demand] += times
@@ -47,7 +47,7 @@ class Mix:
 
     @property
     def due(self) -> bool:
-        """Tell whether so much came since `typical` was last asked for that the answer may differ."""
+        """Return whether so much came since `typical` was last asked for that the answer may differ."""
         return self._since > min(self._seen * 0.3, 1024.0)
 
     def typical(self) -> Typical:

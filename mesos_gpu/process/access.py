@@ -20,8 +20,8 @@ BASIC = "basic"
 READONLY, READWRITE = "readonly", "readwrite"
 
 ACCESS_FLAGS: Sequence[Flag] = (
-    Flag("authenticate_http_readonly", "boolean", False, "Show things only to callers that show who they are."),
-    Flag("authenticate_http_readwrite", "boolean", False, "Let only callers that show who they are change things."),
+    Flag("authenticate_http_readonly", "boolean", False, "Answer reads only of callers that show who they are."),
+    Flag("authenticate_http_readwrite", "boolean", False, "Let only callers that show who they are make changes."),
     Flag(
         "acls",
         "text",
@@ -53,7 +53,7 @@ def open_acls(flags: Mapping[str, Any], judge: str, asking: Sequence[str]) -> Ac
         return OPEN
     if not any(flags[name] for name in asking):
         log.warning(
-            "--acls without --%s and its like: nobody is asked who he is, so every caller counts as ANY", asking[0]
+            "--acls without --%s and its like: callers are not asked to authenticate, so each counts as ANY", asking[0]
         )
     return read_acls("acls", read_secret("acls", flags["acls"], shared=True))
 
@@ -72,8 +72,8 @@ def check_authenticators(flags: Mapping[str, Any], *names: str) -> None:
             raise BadFlag(name, f"{flags[name]} is not supported; only {BASIC} is")
 
 
-def check_address(flags: Mapping[str, Any], walls: Sequence[str], *, reached_by: str, credentials: str) -> None:
-    """Check where a program is to listen: beyond its machine only when `walls`, flags that ask callers, are all set.
+def check_address(flags: Mapping[str, Any], protections: Sequence[str], *, reached_by: str, credentials: str) -> None:
+    """Check where a program is to listen: beyond its machine only when the flags `protections` are all set.
 
     `reached_by` says who needs the address, as "agents reach this master"; `credentials` is the flag with the secrets.
     Raises BadFlag.
@@ -83,7 +83,7 @@ def check_address(flags: Mapping[str, Any], walls: Sequence[str], *, reached_by:
             raise BadFlag(name, f"'{flags[name]}' is not an IPv4 address")
     if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:  # a word of Mesos, nothing listens  # nosec B104
         raise BadFlag("advertise_ip", f"is needed with --ip=0.0.0.0: the address that {reached_by} at")
-    missing = " ".join(f"--{name}" for name in walls if not flags[name])
+    missing = " ".join(f"--{name}" for name in protections if not flags[name])
     if missing and not flags["insecure"] and not ipaddress.IPv4Address(flags["ip"]).is_loopback:
         raise BadFlag(
             "ip",

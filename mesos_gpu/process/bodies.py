@@ -32,7 +32,7 @@ class _Body:
 class Bodies:
     """Reads bodies for one program.
 
-    What was begun and never ended would be held for ever, once per connection. When all of that together is more than
+    What was begun and never ended would be held forever, once per connection. When all of that together is more than
     `most` bytes, the largest is given up, so that whoever sends little is served however much others began.
     """
 
@@ -157,7 +157,7 @@ def check_values(body: bytes) -> None:
 
 
 async def read_form(request: web.Request) -> dict[str, str]:
-    """Return the fields of an HTML form; of a name that comes again, the first. Raises BadInput for what is no form."""
+    """Return the fields of an HTML form; of a repeated name, the first. Raises BadInput for what is not a form."""
     try:
         text = (await read_body(request)).decode()
         fields = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")

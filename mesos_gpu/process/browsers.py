@@ -44,7 +44,7 @@ class Names:
     allowed: tuple[str, ...] = ()
 
     def knows(self, host: str) -> bool:
-        """Tell whether a Host header (NAME, NAME:PORT, [IPv6]:PORT) names us, as far as browsers can be fooled."""
+        """Return whether a Host header (NAME, NAME:PORT, [IPv6]:PORT) names us, as far as browsers can be fooled."""
         name = _name(host)
         if ANYBODY in self.allowed or "." not in name or _is_address(name):
             return True
@@ -55,7 +55,7 @@ class Names:
         )
 
     def allows(self, host: str, *, default_port: int | None) -> bool:
-        """Tell whether NAME[:PORT] is among `allowed`; an entry without a port means `default_port`, None any."""
+        """Return whether NAME[:PORT] is among `allowed`; an entry without a port means `default_port`, None any."""
         name, port = _name(host), _port(host)
         for entry in map(str.lower, self.allowed):
             entry_name, entry_port = _name(entry), _port(entry)
@@ -71,7 +71,7 @@ def problem(method: str, host: str | None, origin: str | None, names: Names) -> 
     """Return why a request is refused, None when it is not. `host` and `origin` are its headers of these names."""
     if host and not names.knows(host):
         return (
-            f"this service does not know itself by the name {_name(host)!r}; if it is one of its names, start it with "
+            f"this service has no name {_name(host)!r}; if it is one of its names, start it with "
             f"--http_hosts={_name(host)}"
         )
     if origin is None or method in SAFE_METHODS:
@@ -82,13 +82,13 @@ def problem(method: str, host: str | None, origin: str | None, names: Names) -> 
     except ValueError:
         url, port = URL(), None
     if not url.host or port is None:
-        return f"a web page of nowhere ({origin[:100]!r}) may change nothing here"
+        return f"a web page without an origin ({origin[:100]!r}) may not change anything here"
     authority = f"{url.raw_host}:{port}" if ":" not in str(url.raw_host) else f"[{url.raw_host}]:{port}"
     same_site = host is not None and (_name(host), _port(host) or _PORTS[url.scheme]) == (_name(authority), port)
     if same_site or names.allows(authority, default_port=_PORTS[url.scheme]):
         return None
     return (
-        f"a web page of {origin[:100]!r} may change nothing here; if it is a page of this service behind a proxy, "
+        f"a web page of {origin[:100]!r} may not change anything here; if it is a page of this service behind a proxy, "
         f"start it with --http_hosts={url.host if url.is_default_port() else authority}"
     )
 
@@ -137,6 +137,6 @@ def _is_address(name: str) -> bool:
 
 
 def _of_domain(name: str, own: str) -> bool:
-    """Tell whether a name lies in the domain of a machine's: db.lab.org in that of gpu1.lab.org."""
+    """Return whether a name lies in the domain of a machine's: db.lab.org in that of gpu1.lab.org."""
     domain = own.partition(".")[2]
     return "." in domain and not _is_address(own) and name.endswith(f".{domain}")

@@ -50,7 +50,7 @@ class Connections:
         self._fronts.add(front)
 
     def make_room(self) -> bool:
-        """Drop the connection that has been of no use for longest; tell whether there was one."""
+        """Drop the connection that has been of no use for longest; return whether there was one."""
         found = [one for one in self._fronts if not one.lost.done() and not one.sending and one.use in _EVICTED]
         self._say(f"{len(self._fronts)} connections are open, as many as there is room for")
         if not found:

@@ -87,7 +87,7 @@ class ListDetector:
                     self._leader = leader
                     on_leader(leader)
                 if leader is None and not said:
-                    log.warning("none of the masters %s says who leads", ", ".join(map(str, self._where)))
+                    log.warning("none of the masters %s knows the leader", ", ".join(map(str, self._where)))
                 said = leader is None
                 await asyncio.sleep(self._interval_s)
 

@@ -28,7 +28,7 @@ MAX_LINKS = 16
 MAX_ENTRIES = 250_000
 """Entries of a folder that are listed; a task can make as many as it likes, and each takes memory here."""
 NOT_UTF8 = "\ufffd"
-"""What stands, in names that are shown, for bytes that are no UTF-8: JSON has no word for them."""
+"""What stands, in names that are shown, for bytes that are not UTF-8: JSON has no word for them."""
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -156,7 +156,7 @@ class SandboxFiles:
 
 
 def _unwritable(path: str) -> bool:
-    """Tell whether no file can have such a name: a NUL in it, or half a character."""
+    """Return whether no file can have such a name: a NUL in it, or half a character."""
     try:
         return b"\0" in path.encode()
     except UnicodeEncodeError:
@@ -166,7 +166,7 @@ def _unwritable(path: str) -> bool:
 def as_text(data: bytes) -> str:
     """Return bytes as text whose UTF-8 is exactly as long as what was taken of them, so that offsets add up.
 
-    A character cut off at the end is left for the next read; a byte that is no UTF-8 becomes a question mark.
+    A character cut off at the end is left for the next read; a byte that is not UTF-8 becomes a question mark.
     """
     try:
         return data.decode("utf-8")
@@ -235,7 +235,7 @@ def _outside(path: str) -> BadInput:
 
 
 def _real_name(name: str, folder: int) -> str:
-    """Return the name, in a folder, of what is shown by `name`: another only where that is no UTF-8."""
+    """Return the name, in a folder, of what is shown by `name`: another only where that is not UTF-8."""
     if NOT_UTF8 not in name:
         return name
     with os.scandir(folder) as entries:

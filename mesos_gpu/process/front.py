@@ -61,7 +61,7 @@ class Front(asyncio.Protocol):
 
     @property
     def sending(self) -> bool:
-        """Tell whether the peer has yet to read what it was sent."""
+        """Return whether the peer has yet to read what it was sent."""
         return self._transport is not None and self._transport.get_write_buffer_size() > 0
 
     def begin(self, use: Use) -> None:
@@ -97,7 +97,7 @@ class Front(asyncio.Protocol):
         if end >= 0 and is_message_head(first[: end + 2]):
             if self._transport is not None and not self._may_send(self._transport):
                 where = self._transport.get_extra_info("peername")
-                log.warning("no messages from %s: it is no program of root or of this user", where)
+                log.warning("messages from %s are refused: the program does not run as root or as this user", where)
                 self._transport.abort()
                 return
             self.begin(Use.MESSAGES)
@@ -147,7 +147,9 @@ class Front(asyncio.Protocol):
         self._patience = None
         if self._transport is not None:
             where = self._transport.get_extra_info("peername")
-            log.info("closing a connection from %s: a request was begun %g s ago and not told on", where, HEAD_S)
+            log.info(
+                "closing a connection from %s: a request was begun %g s ago and has not come to its end", where, HEAD_S
+            )
             self._transport.abort()
 
     def _messages(self, data: bytes) -> None:

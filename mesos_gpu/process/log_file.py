@@ -1,6 +1,6 @@
 """A program's log on standard error, kept small where that is a file.
 
-A file that nobody but the program writes to is begun anew when it is full: NAME becomes NAME.1, NAME.1 becomes NAME.2
+A file that nobody but the program writes to is begun again when it is full: NAME becomes NAME.1, NAME.1 becomes NAME.2
 and so on, and standard output and error go to the new NAME. A terminal, a pipe, journald and a file that somebody else
 has renamed are left alone.
 """
@@ -33,13 +33,13 @@ class LogFile(logging.StreamHandler):  # type: ignore[type-arg]  # it is generic
             size = os.fstat(STDERR).st_size
             if not self._max_bytes or size <= self._limit:
                 return
-            begin_anew(STDERR, self._path)
+            begin_new_file(STDERR, self._path)
             self._limit = self._max_bytes
         except OSError:  # a full disk, or a folder that is not ours: not with every line
             self._limit = size + self._max_bytes
 
 
-def begin_anew(descriptor: int, path: Path) -> bool:
+def begin_new_file(descriptor: int, path: Path) -> bool:
     """Move the file `path`, to which a descriptor writes, out of the way; lead that, and standard output, to a new one.
 
     Returns False, and does nothing, where there is no such file at its name any more. Raises OSError; then nothing has

@@ -30,7 +30,7 @@ _NOBODYS = "0"
 
 
 def is_same_user(connection: socket.socket, proc_net: Path = _PROC_NET) -> bool:
-    """Tell whether the program at the other end of an accepted connection runs on this machine as root or as we do.
+    """Return whether the program at the other end of an accepted connection runs on this machine as root or as we do.
 
     False also when it cannot be told: it has closed its end already, or is on another machine or in another network
     namespace.

@@ -65,7 +65,7 @@ def run_program(name: str, main: Callable[[asyncio.Event], Awaitable[int]], *, m
     except OSError as error:
         if error.errno not in SHORT_OF:
             raise
-        print(f"{name}: {error}; it can be started again when that is mended", file=sys.stderr)
+        print(f"{name}: {error}; start it again when that is put right", file=sys.stderr)
         return EXIT_REFUSED
 
 

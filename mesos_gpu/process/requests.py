@@ -89,7 +89,7 @@ def _call(type_name: str, kind: str, body: bytes) -> Document:
 
 
 def check_timeout(request: web.Request) -> None:
-    """Refuse a `timeout` that is no duration, as Mesos does; nothing here takes so long. Raises BadInput."""
+    """Refuse a `timeout` that is not a duration, as Mesos does; nothing here takes so long. Raises BadInput."""
     timeout = request.query.get("timeout")
     try:
         if timeout is not None:

@@ -77,7 +77,7 @@ class EventStream:
             self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._hang_up)
 
     def _cut_off(self) -> None:
-        """Hang up on a subscriber that does not read: what it was sent would stay in memory for ever."""
+        """Hang up on a subscriber that does not read: what it was sent would stay in memory forever."""
         log.warning("%s is more than %d bytes behind and cut off", self._request.remote, MAX_WAITING)
         self._ended = True
         while not self._records.empty():
@@ -137,7 +137,7 @@ def track_streams(app: web.Application) -> None:
 
 
 def lost(request: web.Request) -> asyncio.Future[None]:
-    """Return what is done when the peer of `request` is gone; for ever pending where no Front listens."""
+    """Return what is done when the peer of `request` is gone; forever pending where no Front listens."""
     protocol = request.transport.get_protocol() if request.transport is not None else None
     if isinstance(protocol, Front):
         return protocol.lost

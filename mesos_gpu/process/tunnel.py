@@ -158,7 +158,9 @@ class Tunnel:
                 await asyncio.sleep(_NO_ROOM_PAUSE_S)
                 continue
             if self._owner_of(source) not in (os.geteuid(), 0):
-                log.warning("hanging up on %s:%d: the way to %s is not for other users", *source[:2], peer)
+                log.warning(
+                    "closing the connection of %s:%d: the tunnel to %s is for this user alone", *source[:2], peer
+                )
                 connection.close()
             else:
                 self._spawn(self._serve(connection, peer))

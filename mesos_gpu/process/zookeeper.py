@@ -34,7 +34,7 @@ logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
 
 class ZkSession:
-    """One session. Reconnects for ever; after an expiry it goes on as a new session, and says so.
+    """One session. Reconnects forever; after an expiry it continues as a new session, and says so.
 
     Use it from one event loop. `on_lost()` is called there when the session expired, or must have: when nothing was
     heard from ZooKeeper for the session's time.
@@ -251,7 +251,7 @@ class ZkValue:
     def write(self, data: bytes) -> None:
         """Replace the value. Raises Unavailable when that fails, or another wrote since we read: it owns it now.
 
-        A connection that breaks is no failure while the session lasts: it is tried again for `patience_s` in all.
+        A connection that breaks is not a failure while the session lasts: it is tried again for `patience_s` in all.
         """
         if len(data) > MAX_VALUE:
             raise Unavailable(f"cannot write {self}: {len(data)} bytes, and it takes {MAX_VALUE}")
@@ -281,7 +281,7 @@ class ZkValue:
         return version
 
     def _is_ours(self, data: bytes, patience_s: float) -> bool:
-        """Tell whether the last change is the one that we made without hearing so; from now on we know its version."""
+        """Return whether the last change is one of ours whose answer was lost; from now on we know its version."""
         try:
             found, stat = self._client.get_async(self.path).get(timeout=patience_s)
         except (KazooException, KazooTimeoutError) as error:

@@ -217,7 +217,7 @@ class ZkTree:
         self._version += 1
 
     def _happened(self, mark: bytes, deadline: float) -> bool:
-        """Tell whether a change whose answer was lost has been made."""
+        """Return whether a change whose answer was lost has been made."""
         while True:
             try:
                 data, stat = self._client.get_async(self._owner).get(timeout=max(0.0, deadline - monotonic()))

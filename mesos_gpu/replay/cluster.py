@@ -67,7 +67,7 @@ class Running:
 
 
 class ReplayedCluster:
-    """Jobs come in by `start`, and time goes on by `until`. Times are seconds since the beginning.
+    """Jobs come in by `start`, and time advances to `until`. Times are seconds since the beginning.
 
     `ran` is told of each run that has ended, with the Running that it was and the time.
     """

@@ -13,17 +13,17 @@ _WORDS = {"freezer.state": ("FROZEN", "THAWED"), "cgroup.freeze": ("1", "0")}
 
 
 def freeze(file: str) -> bool:
-    """Freeze what is in the cgroup of this file; tell whether the kernel took it. A cgroup that is gone is no error."""
+    """Freeze what is in the cgroup of this file; return whether the kernel took it. One that is gone is no error."""
     return _write(file, 0)
 
 
 def thaw(file: str) -> bool:
-    """Thaw it; tell whether the kernel took it."""
+    """Thaw it; return whether the kernel took it."""
     return _write(file, 1)
 
 
 def is_frozen(file: str) -> bool:
-    """Tell whether it is frozen, or about to be; a cgroup that is gone is not."""
+    """Return whether it is frozen, or about to be; a cgroup that is gone is not."""
     try:
         text = Path(file).read_text().strip()
     except OSError:

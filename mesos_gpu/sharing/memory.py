@@ -1,4 +1,4 @@
-"""Who has more of a card's memory than its part: told first, ended when it goes on. Pure.
+"""Who has more of a card's memory than its part: told first, ended when it continues. Pure.
 
 Time in excess is added up, and forgotten once a container has kept to its part for as long as it may exceed it: who
 frees its memory for a moment whenever somebody looks gains nothing.
@@ -26,7 +26,7 @@ class Holding:
 
     @property
     def too_much(self) -> bool:
-        """Tell whether it has more than its part."""
+        """Return whether it has more than its part."""
         return self.used_mib > self.limit_mib
 
 

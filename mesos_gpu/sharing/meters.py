@@ -86,7 +86,7 @@ class ClockMeter:
 
 
 def _has_open(procs: str, minor: int) -> bool:
-    """Tell whether a process of a cgroup, or of one below it, has the node of a card open."""
+    """Return whether a process of a cgroup, or of one below it, has the node of a card open."""
     return any(_opens(pid, minor) for pid in _pids(Path(procs)))
 
 

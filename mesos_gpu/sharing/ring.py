@@ -123,7 +123,7 @@ class Ring:
         }
 
     def decide(self, now_s: float, readings: Mapping[str, Reading]) -> Turn:
-        """Return whose turn it is now. A turn that is not over goes on, unless members or rules have changed."""
+        """Return whose turn it is now. A turn that is not over continues, unless members or rules have changed."""
         over = now_s >= self._turn.until_s - 1e-9
         self._settle(now_s, readings, over=over)
         working = {one for one, account in self._accounts.items() if account.working}
@@ -176,7 +176,7 @@ class Ring:
         self._book(passed_s, used)
 
     def _look(self, one: str, account: _Account, *, works: bool, over: bool) -> None:
-        """Tell whether it has work: it does, or had a whole turn for it while the card was free, and did nothing."""
+        """Return whether it has work: it does, or had a whole turn for it while the card was free, and did nothing."""
         if works:
             account.working, account.quiet = True, 0
         elif over and one in self._turn.thawed and self._turn.owner in (None, one):
@@ -246,7 +246,7 @@ class Ring:
         return min(3 * turn_s, max(0.0, turn_s + self._accounts[one].owed_s))
 
     def _is_ahead(self, one: str) -> bool:
-        """Tell whether it has had two slices more than its part; who is frozen for that waits until it is one."""
+        """Return whether it has had two slices more than its part; who is frozen for that waits until it is one."""
         was_frozen = one not in self._turn.thawed
         return self._accounts[one].owed_s < -(1 if was_frozen else 2) * self.rules.slice_s
 

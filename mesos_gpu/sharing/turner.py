@@ -115,7 +115,7 @@ class Turner:
         return not ready or self._hear()
 
     def _hear(self) -> bool:
-        """Take what the agent says; tell whether it is still there."""
+        """Take what the agent says; return whether it is still there."""
         try:
             part = self._control.recv(1 << 20)
         except OSError:

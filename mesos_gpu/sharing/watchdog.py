@@ -20,7 +20,7 @@ class Watchdog:
         self.pid, self._pipe = _start(record)
 
     def beat(self) -> bool:
-        """Say that all is well; return False when the watchdog was gone: then everybody is thawed, and it is anew."""
+        """Say that all is well; return False when the watchdog had ended: all are thawed then, and it is restarted."""
         try:
             os.write(self._pipe, b".")
         except BlockingIOError:

@@ -121,7 +121,7 @@ class Desk:
         return min((at for at in times if at is not None), default=None)
 
     def ends(self) -> bool:
-        """Tell whether it was said that the program is to end."""
+        """Return whether it was said that the program is to end."""
         return any(client.ends for client in self.clients.values())
 
     # --- waiting --------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class Desk:
         return answers
 
     def _answer(self, number: int, wait: Wait, *, done: bool) -> Answers:
-        """Answer who has waited; where that was for a lock which did not come about, its process goes on."""
+        """Answer who has waited; where that was for a lock which did not come about, its process continues."""
         self.clients[number].waits = None
         try:
             words = wait.then(done)
@@ -176,7 +176,7 @@ class Desk:
         return answers
 
     def _is_held(self, client: Client, line: bytes) -> bool:
-        """Tell whether its process is locked: its calls wait, but for those that lead on from there."""
+        """Return whether its process is locked: its calls wait, but for those that lead on from there."""
         process = self.machine.processes.get(client.peer.pid)
         if process is None or not (process.locking or process.state is not State.RUNNING):
             return False
@@ -408,7 +408,7 @@ def _ok(*words: object) -> bytes:
 
 
 def _nanoseconds(text: bytes) -> int:
-    """Return the time of a kernel in milliseconds; what is no time is none."""
+    """Return the time of a kernel in milliseconds; what is not a time is none."""
     try:
         return max(0, int(float(text) * 1e6))
     except (ValueError, OverflowError):

@@ -77,7 +77,7 @@ class Process:
         return 0 if self.state is State.CHECKPOINTED else self._kept(card)
 
     def is_on(self, card: int) -> bool:
-        """Tell whether it has a context on a card."""
+        """Return whether it has a context on a card."""
         return self.state is not State.CHECKPOINTED and card in self.contexts.values()
 
     def _kept(self, card: int) -> int:

@@ -38,7 +38,7 @@ def _owner(cgroups: str, root: str) -> str:
 
 
 def may_use(peer: Peer, card: int) -> bool:
-    """Tell whether a process has the node of a card; one in no container may use all."""
+    """Return whether a process has the node of a card; one in no container may use all."""
     if not peer.owner:
         return True
     try:

@@ -14,7 +14,7 @@ from typing import Any
 
 from mesos_gpu.errors import Conflict, NotFound, Unavailable
 from mesos_gpu.testing import plan
-from mesos_gpu.testing.client import NurseryClient
+from mesos_gpu.testing.client import ForkServerClient
 
 PATIENCE_S = 60.0
 _HTTP_TIMEOUT_S = 60.0
@@ -39,8 +39,8 @@ def _http(url: str, method: str = "GET") -> Any:
 class BoxAgent:
     """One agent of a box. What befalls it here is what befalls agents: nothing is pretended to the master."""
 
-    def __init__(self, nursery: NurseryClient, work_dir: Path, index: int, gpus: int) -> None:
-        self._nursery, self._box = nursery, work_dir
+    def __init__(self, fork_server: ForkServerClient, work_dir: Path, index: int, gpus: int) -> None:
+        self._fork_server, self._box = fork_server, work_dir
         self.index, self.gpus = index, gpus
         self.name = plan.agent_name(index)
         self.work_dir = work_dir / self.name
@@ -52,7 +52,7 @@ class BoxAgent:
 
     def ready(self) -> BoxAgent:
         """Wait until the master knows it. Raises Unavailable with its last words when it does not come up."""
-        said = self._nursery.until_ready(self._box, self.name)
+        said = self._fork_server.until_ready(self._box, self.name)
         self.url, self.id = said["url"], said["id"]
         return self
 
@@ -66,7 +66,7 @@ class BoxAgent:
         return {shown["index"]: shown["uuid"] for shown in _http(f"{self.url}/gpus")}
 
     def break_gpu(self, gpu: int | str, xid: int = 79) -> None:
-        """Let a GPU, by index or UUID, fall ill with an XID of NVIDIA's (79: it is off the bus); seen within 0.1 s.
+        """Let a GPU, by index or UUID, fail with an XID of NVIDIA's (79: it is off the bus); seen within 0.1 s.
 
         An agent withdraws such a GPU: it offers one less, and tells the task that holds it, or with the agent flag
         `gpu_unhealthy_action=kill` ends that task. Raises NotFound for a GPU that is not there.
@@ -81,22 +81,22 @@ class BoxAgent:
 
     def kill(self) -> None:
         """End the agent with SIGKILL: its tasks run on, and nobody hears of them until it is started again."""
-        self._nursery.signal(self._box, self.name, signal.SIGKILL)
-        self._nursery.wait(self._box, self.name)
+        self._fork_server.signal(self._box, self.name, signal.SIGKILL)
+        self._fork_server.wait(self._box, self.name)
 
     def stop(self) -> None:
         """Stop it as for an upgrade (SIGTERM): the tasks of frameworks with `checkpoint` run on."""
-        self._nursery.signal(self._box, self.name, signal.SIGTERM)
-        self._nursery.wait(self._box, self.name)
+        self._fork_server.signal(self._box, self.name, signal.SIGTERM)
+        self._fork_server.wait(self._box, self.name)
 
     def leave(self) -> None:
         """Let it say goodbye (SIGUSR1): it ends its tasks and is gone for good, as when a machine is taken away."""
-        self._nursery.signal(self._box, self.name, signal.SIGUSR1)
-        self._nursery.wait(self._box, self.name)
+        self._fork_server.signal(self._box, self.name, signal.SIGUSR1)
+        self._fork_server.wait(self._box, self.name)
 
     def start(self) -> BoxAgent:
         """Start it again where it was, and wait until the master knows it. Raises Conflict when it runs."""
-        self.pid = self._nursery.start_again(self._box, self.name)
+        self.pid = self._fork_server.start_again(self._box, self.name)
         return self.ready()
 
     def partition(self) -> None:
@@ -106,11 +106,11 @@ class BoxAgent:
         `{"agent_ping_timeout": "1secs", "max_agent_ping_timeouts": 2}` does; then tasks are TASK_UNREACHABLE, or
         TASK_LOST for frameworks that are not PARTITION_AWARE.
         """
-        self._nursery.signal(self._box, self.name, signal.SIGSTOP)
+        self._fork_server.signal(self._box, self.name, signal.SIGSTOP)
 
     def rejoin(self) -> None:
-        """End `partition`: the agent goes on where it stood, and the master hears of its tasks again."""
-        self._nursery.signal(self._box, self.name, signal.SIGCONT)
+        """End `partition`: the agent continues where it stood, and the master hears of its tasks again."""
+        self._fork_server.signal(self._box, self.name, signal.SIGCONT)
 
     def _index(self, gpu: int | str) -> int:
         by_name: dict[int | str, int] = {n: n for n in range(self.gpus)}
@@ -137,9 +137,9 @@ class BoxAgent:
 class MesosBox:
     """A master, agents and perhaps a Marathon, all up. `down` ends it; the fixtures do so, too."""
 
-    def __init__(self, nursery: NurseryClient, work_dir: Path, wishes: plan.BoxWishes) -> None:
+    def __init__(self, fork_server: ForkServerClient, work_dir: Path, wishes: plan.BoxWishes) -> None:
         """Bring the box up. Raises BadInput for what no box can be, Unavailable when a service does not come up."""
-        self._nursery, self.work_dir = nursery, work_dir
+        self._fork_server, self.work_dir = fork_server, work_dir
         self.is_up = False
         count = wishes.count()
         faults = plan.faults(wishes)
@@ -149,19 +149,19 @@ class MesosBox:
         self.agents: Sequence[BoxAgent] = ()
         self.is_up = True
         try:
-            nursery.start(work_dir, plan.master(wishes, work_dir))
+            fork_server.start(work_dir, plan.master(wishes, work_dir))
             self.url = ""
             self._master_ready()
             programs = plan.agents(wishes, work_dir, self.master)
             gpus = wishes.gpus if isinstance(wishes.gpus, Sequence) else [wishes.gpus] * count
-            self.agents = tuple(BoxAgent(nursery, work_dir, n, gpus[n]) for n in range(count))
+            self.agents = tuple(BoxAgent(fork_server, work_dir, n, gpus[n]) for n in range(count))
             for agent, program, ill in zip(self.agents, programs, faults, strict=True):
                 if ill:
                     agent._write_faults(dict(ill))
-                agent.pid = nursery.start(work_dir, program)
+                agent.pid = fork_server.start(work_dir, program)
             if wishes.marathon:
-                nursery.start(work_dir, plan.marathon(work_dir, self.master))
-                self.marathon_url = nursery.until_ready(work_dir, "marathon")["url"]
+                fork_server.start(work_dir, plan.marathon(work_dir, self.master))
+                self.marathon_url = fork_server.until_ready(work_dir, "marathon")["url"]
             for agent in self.agents:
                 agent.ready()
             if wishes.marathon:
@@ -204,15 +204,15 @@ class MesosBox:
 
     def kill_master(self) -> None:
         """End the master with SIGKILL: schedulers and agents lose it, tasks run on."""
-        self._nursery.signal(self.work_dir, "master", signal.SIGKILL)
-        self._nursery.wait(self.work_dir, "master")
+        self._fork_server.signal(self.work_dir, "master", signal.SIGKILL)
+        self._fork_server.wait(self.work_dir, "master")
 
     def start_master(self) -> None:
         """Start a master again at the same address: another one, with the registry of the first, as after an election.
 
         Raises Conflict when one runs.
         """
-        self._nursery.start_again(self.work_dir, "master")
+        self._fork_server.start_again(self.work_dir, "master")
         self._master_ready()
 
     def fail_over(self) -> None:
@@ -252,9 +252,9 @@ class MesosBox:
         if not self.is_up:
             return
         self.is_up = False
-        left = self._nursery.end(self.work_dir)
+        left = self._fork_server.end(self.work_dir)
         if left:
             raise Conflict(f"left behind by {self.work_dir}: {'; '.join(left)}")
 
     def _master_ready(self) -> None:
-        self.url = self._nursery.until_ready(self.work_dir, "master")["url"]
+        self.url = self._fork_server.until_ready(self.work_dir, "master")["url"]

@@ -1,4 +1,4 @@
-"""The owner's end of the nursery: one process of boxes per test run."""
+"""The owner's end of the fork server: one process of boxes per test run."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any
 
 from mesos_gpu import errors
 from mesos_gpu.errors import MesosGpuError, Unavailable
-from mesos_gpu.testing.plan import Program, nursery_command
+from mesos_gpu.testing.plan import Program, fork_server_command
 
 READY_TIMEOUT_S = 60.0
 _ANSWER_TIMEOUT_S = 180.0
 
 
-class NurseryClient:
-    """Starts the nursery and asks it to do things. Its methods may be called from any thread, one at a time."""
+class ForkServerClient:
+    """Starts the fork server and asks it to do things. Its methods may be called from any thread, one at a time."""
 
     def __init__(self, log_file: Path) -> None:
-        """Start the process; it loads its modules while this one goes on. Its own words go to `log_file`."""
+        """Start the process; it loads its modules while this one continues. Its own words go to `log_file`."""
         self.log_file = log_file
         self._lock = threading.Lock()
         self._channel, theirs = socket.socketpair()
@@ -32,7 +32,7 @@ class NurseryClient:
         self._buffer = b""
         with theirs, log_file.open("ab") as log:
             self._process = subprocess.Popen(
-                nursery_command(theirs.fileno(), os.getpid()),
+                fork_server_command(theirs.fileno(), os.getpid()),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -43,7 +43,7 @@ class NurseryClient:
 
     @property
     def pid(self) -> int:
-        """Return the nursery's process id."""
+        """Return the fork server's process id."""
         return self._process.pid
 
     def start(self, box: Path, program: Program) -> int:

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from mesos_gpu.errors import MesosGpuError, Unavailable
 from mesos_gpu.testing.box import MesosBox
-from mesos_gpu.testing.client import NurseryClient
+from mesos_gpu.testing.client import ForkServerClient
 from mesos_gpu.testing.plan import RESOURCES, BoxWishes, Each, Value
 
 
@@ -24,24 +24,24 @@ class Home:
         """`refuse` is called with the reason where this machine can have no box; it must not return."""
         self.refuse = refuse
         self._folder = folder
-        self._nursery: NurseryClient | None = None
+        self._fork_server: ForkServerClient | None = None
         self._made = 0
 
     def make(self, wishes: BoxWishes) -> MesosBox:
         """Bring up a box; see BoxFactory."""
         if wishes.count() and os.geteuid() != 0:
             self.refuse("agents put their tasks into containers, which needs root")
-        if self._nursery is None:
+        if self._fork_server is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._nursery = NurseryClient(self._folder / "nursery.log")
+            self._fork_server = ForkServerClient(self._folder / "fork-server.log")
         self._made += 1
-        return MesosBox(self._nursery, self._folder / str(self._made), wishes)
+        return MesosBox(self._fork_server, self._folder / str(self._made), wishes)
 
     def close(self) -> None:
         """End whatever is left of all boxes."""
-        if self._nursery is not None:
-            self._nursery.close()
-            self._nursery = None
+        if self._fork_server is not None:
+            self._fork_server.close()
+            self._fork_server = None
 
 
 class BoxFactory:

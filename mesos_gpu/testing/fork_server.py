@@ -85,7 +85,7 @@ class Child:
 
     @property
     def is_agent(self) -> bool:
-        """Tell whether it may have tasks."""
+        """Return whether it may have tasks."""
         return self.program.name.startswith("agent")
 
 
@@ -103,10 +103,10 @@ class ForkedServices:
             raise Conflict(f"{program.name} is running")
         Path(program.ready_file).unlink(missing_ok=True)
         module = importlib.import_module(program.module)
-        nursery = os.getpid()
+        fork_server = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _be(program, module.main, nursery, inherited)
+            _be(program, module.main, fork_server, inherited)
         self.children[program.name] = Child(program, pid)
         return pid
 
@@ -272,16 +272,16 @@ def sweep(work_dir: Path) -> list[str]:
     return []
 
 
-def _be(program: Program, main: Any, nursery: int, inherited: socket.socket) -> NoReturn:
-    """Become a service: from here on nothing of the nursery is used."""
+def _be(program: Program, main: Any, fork_server: int, inherited: socket.socket) -> NoReturn:
+    """Become a service: from here on nothing of the fork server is used."""
     status = 1
     try:
         os.setsid()
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        # Should the nursery be killed, its services end all the same.
+        # Should the fork server be killed, its services end all the same.
         _libc.prctl(_PR_SET_PDEATHSIG, END_TASKS if program.name.startswith("agent") else signal.SIGTERM)
-        if os.getppid() != nursery:
+        if os.getppid() != fork_server:
             os._exit(1)
         _libc.prctl(_PR_SET_NAME, f"mesos-{program.name}".encode()[:15])
         inherited.close()
@@ -311,7 +311,7 @@ def _last_line(program: Program) -> str:
 
 
 def main() -> int:
-    """Run the nursery: argv is the descriptor of the channel to the owner, and the owner's pid."""
+    """Run the fork server: argv is the descriptor of the channel to the owner, and the owner's pid."""
     channel, owner = socket.socket(fileno=int(sys.argv[1])), os.pidfd_open(int(sys.argv[2]))
     if os.getppid() != int(sys.argv[2]):
         return 0

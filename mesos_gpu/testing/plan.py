@@ -65,7 +65,7 @@ class BoxWishes:
         lengths = {name: len(value) for name, value in each.items() if _is_sequence(value)}
         agents = self.agents if self.agents is not None else next(iter(lengths.values()), 1)
         if agents < 0:
-            raise BadInput(f"agents: {agents} is less than none")
+            raise BadInput(f"agents: {agents} is negative")
         for name, length in lengths.items():
             if length != agents:
                 raise BadInput(f"{name}: {length} values for {agents} agents; give one for each, or one for all")
@@ -95,7 +95,7 @@ def agents(wishes: BoxWishes, work_dir: Path, master_at: str) -> list[Program]:
     more: list[Mapping[str, Value]] = _each(wishes.agent_flags, count)
     for n in range(count):
         if isinstance(gpus[n], bool) or not isinstance(gpus[n], int) or gpus[n] < 0:
-            raise BadInput(f"gpus: {gpus[n]!r} is no number of whole GPUs")
+            raise BadInput(f"gpus: {gpus[n]!r} is not a number of whole GPUs")
         name = agent_name(n)
         flags: dict[str, Value] = {
             "ip": LOOPBACK,
@@ -142,7 +142,7 @@ def cgroups_prefix(work_dir: Path) -> str:
 
 
 def faults_file(work_dir: Path, n: int) -> Path:
-    """Return the file that says which simulated GPUs of an agent are ill."""
+    """Return the file that says which simulated GPUs of an agent are unhealthy."""
     return work_dir / f"{agent_name(n)}.faults"
 
 
@@ -190,7 +190,7 @@ def _each(value: Any, count: int) -> list[Any]:
     return list(value) if _is_sequence(value) else [value] * count
 
 
-def nursery_command(channel: int, owner: int) -> list[str]:
+def fork_server_command(channel: int, owner: int) -> list[str]:
     """Return argv of the process that runs boxes: this very code, wherever the caller found it."""
     root = str(Path(__file__).parents[2])
     program = "from mesos_gpu.testing.fork_server import main; sys.exit(main())"

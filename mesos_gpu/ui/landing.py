@@ -12,12 +12,12 @@ from mesos_gpu.ui.assets import HEADERS
 
 
 def wants_page(request: web.Request) -> bool:
-    """Tell whether somebody looks with a browser: programs that ask for `/` get what they always got."""
+    """Return whether somebody looks with a browser: programs that ask for `/` get what they always got."""
     return request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", "")
 
 
 def page_of(webui_url: str, page: str, name: str = "") -> str | None:
-    """Return where our page is at a Marathon that says it is at `webui_url`; None where that is no web address."""
+    """Return where our page is at a Marathon that says it is at `webui_url`; None where that is not a web address."""
     if not webui_url.startswith(("http://", "https://")):
         return None
     return f"{webui_url.rstrip('/')}/ui/#/{page}{'/' + quote(name, safe='') if name else ''}"

@@ -20,7 +20,7 @@ from tests.support.agent.live import FRAMEWORK, LiveAgent, live_agent
 pytestmark = pytest.mark.root
 
 NOT_CHECKPOINTING = devolve("mesos.FrameworkInfo", framework(*ALL_CAPABILITIES, checkpoint=False))
-PATIENT = "--executor_reregistration_timeout=15secs"  # of a busy machine; it goes on as soon as all are back
+PATIENT = "--executor_reregistration_timeout=15secs"  # of a busy machine; it continues as soon as all are back
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.root
 
 RECORDED = json.loads((places.RECORDED / "nested-containers.json").read_text())
 IMAGE = {"type": "MESOS", "mesos": {"image": {"type": "DOCKER", "docker": {"name": "small"}}}}
-PATIENT = "--executor_reregistration_timeout=15secs"  # of a busy machine; it goes on as soon as all are back
+PATIENT = "--executor_reregistration_timeout=15secs"  # of a busy machine; it continues as soon as all are back
 MEM_80 = {"mem": {"value": 80.0}}
 GPUS = "ls /dev | grep -c '^nvidia[0-9]'"
 

@@ -153,7 +153,7 @@ def units(message: dict[str, Any]) -> dict[str, int]:
 
 
 def reregistered(agent: LiveAgent, mem: int, slices: int) -> bool:
-    """Tell whether the agent's last word to the master is that it has so many units."""
+    """Return whether the agent's last word to the master is that it has so many units."""
     told = [
         message for name, message in agent.master.received if name in ("RegisterSlaveMessage", "ReregisterSlaveMessage")
     ]

@@ -93,7 +93,7 @@ def test_another_user_is_not_let_in_and_the_state_of_services_is_told_all_the_sa
     finally:
         moved.rename(hidden)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "wants to know who you are: This box belongs to who started it" in refused.stderr
+    assert "needs credentials: This box belongs to who started it" in refused.stderr
     assert shown.returncode == 0
     assert "? of 2" in shown.stdout
 

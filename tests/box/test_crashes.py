@@ -206,7 +206,7 @@ def _lost(stories: list[Story]) -> list[str]:
 
 
 def _answers_late_kill(story: Story, end: dict[str, Any]) -> bool:
-    """Tell whether this is what a master says of a kill that crossed the acknowledgement of the end."""
+    """Return whether this is what a master says of a kill that crossed the acknowledgement of the end."""
     gone = (end["state"], end.get("source"), end.get("reason")) == (
         "TASK_GONE",
         "SOURCE_MASTER",

@@ -148,7 +148,7 @@ def _eventually(holds: Callable[[], bool]) -> None:
 
 
 def _is_well(stage: Stage, wanted: int) -> bool:
-    """Tell whether Marathon, master and agent know the same `wanted` tasks, each once, with a GPU of its own."""
+    """Return whether Marathon, master and agent know the same `wanted` tasks, each once, with a GPU of its own."""
     tasks = stage.ask("marathon", "/v2/apps//gpu/tasks")
     state, containers = stage.ask("master", "/state"), stage.ask("agent", "/containers")
     gpus = stage.ask("agent", "/gpus")

@@ -182,7 +182,7 @@ def test_a_task_on_a_terminal_is_attached_to_left_and_found_again_by_a_new_agent
             looking.communicate(timeout=60)
             tty.type(b"\x18y")
             assert tty.end(process) == 0
-            assert b"it goes on" in tty.said
+            assert b"it continues" in tty.said
     os.kill(agent, signal.SIGKILL)
     box.until("another agent", lambda: box.status()["agents"][0]["pid"] not in (None, agent))
     box.until("it knows the task", lambda: run(box, "task", "exec", "typed", "true").returncode == 0)
@@ -290,7 +290,7 @@ def test_attach_types_into_a_task_and_leaves_it_running(box: LiveBox) -> None:
             assert b"somebody else types into task lone.instance-1 already" in refused.stderr
             tty.type(b"\x10\x11")
             assert tty.end(process) == 0
-        assert b"it goes on" in tty.said
+        assert b"it continues" in tty.said
         assert tty.modes() == before
         with tty.run(argv, env) as process:
             tty.until(b"kept:42", again=b"echo kept:$KEPT\r")

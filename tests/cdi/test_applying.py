@@ -52,7 +52,7 @@ def test_common_edits_come_once_and_later_ones_replace_those_of_their_name() -> 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("nic", "'nic' is no name of a CDI device; write vendor.com/class=name"),
+        ("nic", "'nic' is not a name of a CDI device; write vendor.com/class=name"),
         (f"{NIC}=9", f"there is no CDI device {NIC}=9: of {NIC} there are {NIC}=0, {NIC}=1$"),
         ("a.b/c=x", f"there is no CDI device a.b/c=x: the CDI files of this machine define {NIC}, one.org/only$"),
         ("one.org/only=2", "of one.org/only there is one.org/only=1$"),

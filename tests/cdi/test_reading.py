@@ -23,7 +23,7 @@ def with_edits(**edits: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        ([], "is no object"),
+        ([], "is not an object"),
         (spec(cdiVersion="2.0"), "cdiVersion 2.0 is not known"),
         (spec(cdiVersion=""), "cdiVersion is missing"),
         (spec(kind="thing"), "is not vendor/class"),
@@ -41,7 +41,7 @@ def with_edits(**edits: Any) -> dict[str, Any]:
         (with_edits(mounts=[{"hostPath": "/a"}]), "needs hostPath and containerPath"),
         (with_edits(hooks=[{"hookName": "later", "path": "/p"}]), "a hook needs"),
         (with_edits(hooks=[{"hookName": "createRuntime", "path": "p"}]), "a hook needs"),
-        (spec(containerEdits=[1]), "containerEdits is no object"),
+        (spec(containerEdits=[1]), "containerEdits is not an object"),
         (spec("0", cdiVersion="0.3.0"), "too low for what is in it, which needs 0.5.0"),
         (spec(annotations={}), "needs 0.6.0"),
     ],
@@ -81,7 +81,7 @@ def test_a_later_folder_wins_and_equals_are_a_conflict() -> None:
         "vendor.com/thing=two is in /etc/cdi/a.json and in /etc/cdi/b.json: nobody can use it",
     ]
     wrong = read_devices([SpecFile("/etc/cdi/c.json", 0, "no yaml")])
-    assert wrong.problems == ["/etc/cdi/c.json: is no object"]
+    assert wrong.problems == ["/etc/cdi/c.json: is not an object"]
 
 
 def test_permissions_may_be_none_at_all() -> None:

@@ -111,7 +111,7 @@ async def test_an_app_runs_and_only_who_is_known_and_may_sees_it(closed: Closed)
                 assert answer.headers["WWW-Authenticate"] == 'Basic realm="Mesosphere"'
     status, _, errors = await closed.cli("app", "list")
     assert status == 1
-    assert "wants to know who you are" in errors
+    assert "needs credentials" in errors
     known = {"MESOS_GPU_USER": "user", "MESOS_GPU_PASSWORD": "password"}
     status, _, errors = await closed.cli("app", "add", str(APP), "--wait", "--timeout", "90", **known)
     assert status == 0, errors
@@ -120,7 +120,7 @@ async def test_an_app_runs_and_only_who_is_known_and_may_sees_it(closed: Closed)
 
     status, _, errors = await closed.cli("agent", "list", **known)
     assert status == 1
-    assert "wants to know who you are: keep `mesos-user` and `mesos-password`" in errors
+    assert "needs credentials: keep `mesos-user` and `mesos-password`" in errors
     who: dict[str, dict[str, Any]] = {}
     for name in ("ops", "marathon"):
         mesos = {"MESOS_GPU_MESOS_USER": name, "MESOS_GPU_MESOS_PASSWORD": SECRETS[name]}

@@ -1,4 +1,4 @@
-"""A drained agent goes on draining over its own restart, until its last task is gone."""
+"""A drained agent continues draining over its own restart, until its last task is gone."""
 
 from __future__ import annotations
 

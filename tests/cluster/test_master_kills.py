@@ -102,7 +102,7 @@ class OldAgent(ScriptedAgent):
         self.say("ReregisterSlaveMessage", {**document, "tasks": listed, "frameworks": list(frameworks.values())})
 
     async def live(self) -> None:
-        """Do what an agent does, for ever."""
+        """Do what an agent does, forever."""
         while True:
             if not self.registered and self.leader_known:
                 self.introduce_itself()
@@ -157,7 +157,7 @@ class World:
         self.history.append(f"{self.leader} leads")
 
     async def schedule(self) -> None:
-        """Be subscribed with the leader, for ever."""
+        """Be subscribed with the leader, forever."""
         while True:
             leader = self.leader
             if leader is not None:

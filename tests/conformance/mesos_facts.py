@@ -96,7 +96,7 @@ SCHEDULER_API = """
 10.2 agents of the registry have 10 min to come back | master/decisions/agents::agents_that_never_come_back_after_a_restart_are_unreachable
 10.3 at most so many operators listen | master/views/operator_events::the_oldest_listener_makes_room
 10.4 offers time out only when that is asked for | master/decisions/subscriptions::offers_time_out_when_that_is_asked_for
-10.5 a change of the registry is durable before anybody hears of it, and all else goes on | master/engine/registrar::while_a_write_takes_long_the_master_does_all_else master/engine/registrar::no_agent_hears_an_id_that_is_not_on_disk master/leadership::a_leader_goes_on_while_zookeeper_is_silent_and_answers_later_who_needs_it
+10.5 a change of the registry is durable before anybody hears of it, and all else continues | master/engine/registrar::while_a_write_takes_long_the_master_does_all_else master/engine/registrar::no_agent_hears_an_id_that_is_not_on_disk master/leadership::a_leader_goes_on_while_zookeeper_is_silent_and_answers_later_who_needs_it
 10.6 changes asked for during a write go into the next one | master/registry/queue::changes_asked_for_during_a_write_go_into_the_next_one_together
 10.7 an agent that is being given up, marked gone or admitted is not heard a second time | master/state/transitions::a_second_registration_while_the_first_is_stored_is_passed_over master/state/transitions::an_agent_that_is_being_given_up_is_as_it_was_until_that_is_stored master/state/transitions::an_agent_marked_gone_while_it_comes_back_stays_away
 10.8 the registry forgets agents by age and count, every 15 min | master/decisions/registry_gc::an_agent_that_was_unreachable_for_two_weeks_is_forgotten_with_its_tasks master/decisions/registry_gc::the_newest_stay_where_there_are_too_many

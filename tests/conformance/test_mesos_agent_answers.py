@@ -123,7 +123,7 @@ def compared(request: dict[str, Any], status: int, headers: Any, body: Any, real
 
 
 def same_words(ours: Any, real: str) -> bool:
-    """Tell whether two refusals say the same, paths aside."""
+    """Return whether two refusals say the same, paths aside."""
     if not isinstance(ours, str):
         return False
     return [w for w in ours.split() if "/" not in w] == [w for w in real.split() if "/" not in w]

@@ -80,7 +80,7 @@ def node(path: str, value: Node | None) -> dict[str, Any]:
         ({"nvml": Nvml(error="strange", code=999)}, "problem", "NVML", "dmesg"),
         ({"nvml": Nvml("550.54.15", None, ())}, "warning", "NVML", "0 of 1 GPUs"),
         (node("/dev/nvidiactl", None), "problem", "/dev/nvidiactl", "nvidia-modprobe -u -c=0"),
-        (node("/dev/nvidia-uvm", Node(None, None, 0)), "problem", "/dev/nvidia-uvm", "no device node"),
+        (node("/dev/nvidia-uvm", Node(None, None, 0)), "problem", "/dev/nvidia-uvm", "not a device node"),
         (node("/dev/nvidia-uvm", Node(234, 0, CHAR)), "problem", "/dev/nvidia-uvm", "510:0 is the driver's"),
         (node("/dev/nvidia0", Node(195, 0, stat.S_IFCHR | 0o660)), "warning", "/dev/nvidia0", "0660"),
         ({"majors": {"nvidia": 195}}, "problem", "nvidia-uvm", "CUDA needs it"),

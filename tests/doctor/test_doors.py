@@ -31,7 +31,7 @@ def test_doors_are_found_and_what_is_wrong_with_each(tmp_path: Path) -> None:
         "it is of an installation that is gone (/nowhere/python)",
     )
     assert docker.problem.startswith("its agent gives no GPU: the agent at http://127.0.0.1:1 does not answer")
-    assert broken.problem == "it is no CDI file of GPUs"
+    assert broken.problem == "it is not a CDI file of GPUs"
     words = [sys.executable, "--agent", "http://127.0.0.1:1", "lease"]
     edits = {"hooks": [{"args": words}]}
     (cdi / "mesos-gpu.json").write_text(json.dumps({"devices": [{"containerEdits": edits}]}))
@@ -45,8 +45,8 @@ def test_what_another_installed_under_that_name_stays(tmp_path: Path) -> None:
 
 
 def test_a_door_that_does_not_open_is_a_problem_and_none_is_nothing() -> None:
-    doors = (Door("docker run --gpus", "/p"), Door("CDI", "/c", "it is no CDI file of GPUs"))
+    doors = (Door("docker run --gpus", "/p"), Door("CDI", "/c", "it is not a CDI file of GPUs"))
     good, bad = [finding for finding in examine(Facts(doors=doors)) if finding.check == "door"]
     assert (good.verdict, good.found) == (Verdict.OK, "docker run --gpus (/p)")
-    assert (bad.verdict, bad.found) == (Verdict.PROBLEM, "CDI (/c): it is no CDI file of GPUs")
+    assert (bad.verdict, bad.found) == (Verdict.PROBLEM, "CDI (/c): it is not a CDI file of GPUs")
     assert [finding for finding in examine(Facts()) if finding.check == "door"] == []

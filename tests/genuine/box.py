@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.testing import plan
 from mesos_gpu.testing.box import BoxAgent, MesosBox
-from mesos_gpu.testing.client import NurseryClient
+from mesos_gpu.testing.client import ForkServerClient
 from mesos_gpu.testing.plan import BoxWishes, Value
 from tests.genuine.master import GenuineMaster
 from tests.genuine.releases import Release
@@ -26,13 +26,13 @@ from tests.support.zookeeper import RealZooKeeper
 class GenuineBox(MesosBox):
     """A box whose master is genuine; what befalls master and agents is the same, and so is what they are asked."""
 
-    def __init__(self, nursery: NurseryClient, work_dir: Path, release: Release, **wishes: Any) -> None:
+    def __init__(self, fork_server: ForkServerClient, work_dir: Path, release: Release, **wishes: Any) -> None:
         """`wishes` are those of BoxWishes; `master_flags` are Mesos' own."""
         self._wishes = BoxWishes(**wishes)
         flags = {name: _text(value) for name, value in self._wishes.master_flags.items()}
         work_dir.mkdir(parents=True)
         self.genuine = GenuineMaster(release, work_dir / "genuine", **flags)
-        self._nursery, self.work_dir = nursery, work_dir
+        self._fork_server, self.work_dir = fork_server, work_dir
         self.is_up, self.marathon_url, self.agents = True, None, ()
         self._ours = False
         try:
@@ -53,8 +53,8 @@ class GenuineBox(MesosBox):
 
     def _start_agent(self, n: int, program: plan.Program) -> BoxAgent:
         gpus = self._wishes.gpus
-        agent = BoxAgent(self._nursery, self.work_dir, n, gpus if isinstance(gpus, int) else gpus[n])
-        agent.pid = self._nursery.start(self.work_dir, program)
+        agent = BoxAgent(self._fork_server, self.work_dir, n, gpus if isinstance(gpus, int) else gpus[n])
+        agent.pid = self._fork_server.start(self.work_dir, program)
         return agent
 
     def start_marathon(self, name: str, flags: Mapping[str, Value] | None = None) -> str:
@@ -64,25 +64,25 @@ class GenuineBox(MesosBox):
         usual = [word for word in program.flags if not ("zk" in given and word.startswith("--store_path="))]
         words = (*usual, *(f"--{flag}={_text(value)}" for flag, value in given.items()))
         files = {kind: str(self.work_dir / f"{name}.{ending}") for kind, ending in _FILES.items()}
-        self._nursery.start(self.work_dir, replace(program, name=name, flags=words, **files))
-        self.marathon_url = str(self._nursery.until_ready(self.work_dir, name)["url"])
+        self._fork_server.start(self.work_dir, replace(program, name=name, flags=words, **files))
+        self.marathon_url = str(self._fork_server.until_ready(self.work_dir, name)["url"])
         return self.marathon_url
 
     def until_ended(self, agent: BoxAgent) -> int:
         """Wait until an agent has ended by itself; return its exit status."""
-        status = self._nursery.wait(self.work_dir, agent.name)
+        status = self._fork_server.wait(self.work_dir, agent.name)
         assert status is not None, f"{agent.name} runs on\n{self.logs()}"
         return status
 
     def stop_marathon(self, name: str = "marathon", number: int = 9) -> None:
         """End a Marathon, with kill -9 unless said otherwise."""
-        self._nursery.signal(self.work_dir, name, number)
-        self._nursery.wait(self.work_dir, name)
+        self._fork_server.signal(self.work_dir, name, number)
+        self._fork_server.wait(self.work_dir, name)
 
     def restart_marathon(self, name: str = "marathon") -> None:
         """Start a Marathon that has ended again, where it was."""
-        self._nursery.start_again(self.work_dir, name)
-        self._nursery.until_ready(self.work_dir, name)
+        self._fork_server.start_again(self.work_dir, name)
+        self._fork_server.until_ready(self.work_dir, name)
 
     def kill_master(self) -> None:
         if self._ours:
@@ -94,10 +94,10 @@ class GenuineBox(MesosBox):
     def kill_everything(self) -> None:
         """End the master and all agents with SIGKILL at one moment; only then wait for any of them."""
         for agent in self.agents:
-            self._nursery.signal(self.work_dir, agent.name, signal.SIGKILL)
+            self._fork_server.signal(self.work_dir, agent.name, signal.SIGKILL)
         self.kill_master()
         for agent in self.agents:
-            self._nursery.wait(self.work_dir, agent.name)
+            self._fork_server.wait(self.work_dir, agent.name)
 
     def start_master(self, release: Release | None = None) -> None:
         """Start the master again, at the same address; of another release, if there is one."""
@@ -107,8 +107,8 @@ class GenuineBox(MesosBox):
     def start_ours(self) -> None:
         """Start our own master in the genuine one's place, at its address."""
         program = plan.master(BoxWishes(), self.work_dir)
-        self._nursery.start(self.work_dir, replace(program, port=self.genuine.port))
-        self._nursery.until_ready(self.work_dir, "master")
+        self._fork_server.start(self.work_dir, replace(program, port=self.genuine.port))
+        self._fork_server.until_ready(self.work_dir, "master")
         self._ours = True
 
     def down(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import pytest
 
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.testing.client import NurseryClient
+from mesos_gpu.testing.client import ForkServerClient
 from tests.genuine.box import GenuineBox, MakeBox
 from tests.genuine.frameworks import Framework, MakeFramework
 from tests.genuine.python2_packages import PESOS, PROGRAMS, installed, python2
@@ -59,8 +59,8 @@ def opened(version: str) -> Release:
 
 
 @pytest.fixture(scope="session")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NurseryClient]:
-    client = NurseryClient(tmp_path_factory.mktemp("genuine") / "nursery.log")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServerClient]:
+    client = ForkServerClient(tmp_path_factory.mktemp("genuine") / "fork-server.log")
     try:
         yield client
     finally:
@@ -68,7 +68,7 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NurseryClient]
 
 
 @pytest.fixture
-def make_box(nursery: NurseryClient, tmp_path: Path) -> Iterator[MakeBox]:
+def make_box(nursery: ForkServerClient, tmp_path: Path) -> Iterator[MakeBox]:
     """Makes boxes under a release, with the wishes of BoxWishes; all of them end with the test."""
     boxes: list[GenuineBox] = []
 

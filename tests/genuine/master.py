@@ -42,7 +42,7 @@ class GenuineMaster:
 
     @property
     def runs(self) -> bool:
-        """Tell whether it was started, and not ended by us."""
+        """Return whether it was started, and not ended by us."""
         return self._process is not None
 
     def start(self, **flags: str) -> GenuineMaster:

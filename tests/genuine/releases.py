@@ -64,7 +64,7 @@ class Release:
         return {"LD_LIBRARY_PATH": str(self.stand_ins), "PATH": os.environ["PATH"]}
 
     def at_least(self, *version: int) -> bool:
-        """Tell whether this is that release or a later one."""
+        """Return whether this is that release or a later one."""
         return tuple(int(part) for part in self.version.split(".")) >= version
 
 

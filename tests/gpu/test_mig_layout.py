@@ -80,7 +80,7 @@ def test_a_division_is_written_in_three_ways() -> None:
 
 @pytest.mark.parametrize("text", ["1g", "a,b", "1g.5gb,,2g.10gb", "0.5"])
 def test_what_is_no_division_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="is no MIG profile"):
+    with pytest.raises(BadInput, match="is not a MIG profile"):
         read_wanted(text)
 
 

@@ -87,7 +87,7 @@ async def test_a_real_registry_over_tls_is_read_where_its_authority_is_trusted(
         async with open_registry(secure.url) as registry:
             with pytest.raises(ImageError) as refused:
                 await registry.manifest(reference)
-        words = "cannot prove who it is: nobody we trust signed its certificate (SSL_CERT_FILE in the agent's"
+        words = "cannot prove who it is: no trusted authority signed its certificate (SSL_CERT_FILE in the agent's"
         assert str(refused.value).startswith(f"{secure.host} {words}")
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
         async with open_registry(secure.url) as registry:
@@ -179,7 +179,7 @@ async def test_downloads_that_bring_nothing_are_given_up(scripted: ScriptedRegis
     async with open_registry(scripted.url) as registry:
         with pytest.raises(ImageError, match=rf"cannot get {WANTED.digest} of .*nvidia/cuda.*broke.*3 tries"):
             await get_blob(registry, tmp_path / "blob")
-    assert (tmp_path / "blob").read_bytes() == BLOB[:1000]  # the next pull goes on from here
+    assert (tmp_path / "blob").read_bytes() == BLOB[:1000]  # the next pull continues from here
 
 
 async def test_a_registry_without_ranges_starts_again(scripted: ScriptedRegistry, tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ class AnyHistory(RuleBasedStateMachine):
     def start(self) -> None:
         """Start the agent: recover, then destroy what nobody knows."""
         self.world.dead, self.world.mishap = False, None
-        self.isolator = NvidiaGpuIsolator(GPUS, DRIVER, None, Disk(self.world), walls=self._walls)
+        self.isolator = NvidiaGpuIsolator(GPUS, DRIVER, None, Disk(self.world), live_access=self._walls)
         for orphan in self.isolator.recover(self.world.open.keys()):
             assert orphan not in self.world.open
             self.isolator.cleanup(orphan)

@@ -43,7 +43,7 @@ class Running:
 
     def __init__(self, folder: Path, gpus: int, driver: SimulatedDriver = DRIVER) -> None:
         self.walls, self.records = FakeWalls(), Checkpoints(folder)
-        self.isolator = NvidiaGpuIsolator(driver.gpus(), driver, None, self.records, walls=lambda pid: self.walls)
+        self.isolator = NvidiaGpuIsolator(driver.gpus(), driver, None, self.records, live_access=lambda pid: self.walls)
         self.isolator.prepare("c", gpus)
         self.isolator.isolate("c", PID)
 
@@ -167,7 +167,7 @@ def test_record_of_a_shrink_that_failed_is_made_whole_by_the_next_update(
 def test_first_change_after_a_restart_puts_all_walls_right(tmp_path: Path) -> None:
     before = Running(tmp_path, 1)
     walls = FakeWalls()
-    after = NvidiaGpuIsolator(GPUS, DRIVER, None, before.records, walls=lambda pid: walls)
+    after = NvidiaGpuIsolator(GPUS, DRIVER, None, before.records, live_access=lambda pid: walls)
     after.recover({"c"})
     after.isolate("c", PID)
     after.update("c", 1)
@@ -189,7 +189,7 @@ def test_instances_of_one_gpu_share_its_node(tmp_path: Path) -> None:
         return Gpu(0, 0, f"MIG-{number}", "Part", mig=MigInstance("GPU-0", number, 0, nodes))
 
     walls, parts = FakeWalls(), (part(1), part(2))
-    isolator = NvidiaGpuIsolator(parts, DRIVER, None, Checkpoints(tmp_path), walls=lambda pid: walls)
+    isolator = NvidiaGpuIsolator(parts, DRIVER, None, Checkpoints(tmp_path), live_access=lambda pid: walls)
     plan = isolator.prepare("c", 1)
     assert [node.path for node in plan.nodes][:3] == [
         *("/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap10", "/dev/nvidia-caps/nvidia-cap11"),

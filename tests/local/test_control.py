@@ -75,7 +75,7 @@ def test_nobody_else_can_open_the_line() -> None:
 def test_another_user_who_got_there_is_told_no(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "peer_uid", lambda _: os.geteuid() + 1)
     (refused,) = asyncio.run(asked({"ask": "echo", "word": "x"}))
-    assert (type(refused), "belongs to another user" in str(refused)) == (Unavailable, True)
+    assert (type(refused), "is another user's" in str(refused)) == (Unavailable, True)
 
 
 @pytest.mark.parametrize("text", [b"\n", b"[]\n", b"{", b"\xff\n"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.local.plan import program
-from mesos_gpu.testing.plan import nursery_command
+from mesos_gpu.testing.plan import fork_server_command
 
 TRAP = "import pathlib; pathlib.Path('trapped').touch()\n"
 
@@ -20,7 +20,7 @@ TRAP = "import pathlib; pathlib.Path('trapped').touch()\n"
         pytest.param([*program("mesos_gpu.master.service"), "--version"], id="this Python"),
         pytest.param([*program("mesos_gpu.master.service", (3, 10)), "--version"], id="3.10"),
         pytest.param([*program("mesos_gpu.local"), "{}", "0"], id="supervisor"),
-        pytest.param(nursery_command(0, 0), id="boxes of tests"),
+        pytest.param(fork_server_command(0, 0), id="boxes of tests"),
     ],
 )
 def test_nothing_of_the_present_folder_runs(command: list[str], tmp_path: Path) -> None:

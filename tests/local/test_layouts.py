@@ -71,7 +71,7 @@ def test_agents_with_containers_of_before_are_not_left_out(tmp_path: Path, runti
 
 def test_a_damaged_file_is_said_and_can_be_replaced(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("{")
-    with pytest.raises(Unavailable, match="laid out anew"):
+    with pytest.raises(Unavailable, match="laid out again"):
         up(tmp_path)
     assert not says_make(UpOptions(work_dir=tmp_path))
     assert numbers(up(tmp_path, pools=POOLS)) == {"t4": [1, 2], "cpu": [3]}

@@ -45,15 +45,15 @@ def test_a_pool_is_read_as_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is no KEY=VALUE"),
+        ("", "is not KEY=VALUE"),
         ("agents=1", "it needs a name"),
         ("name=T4", "small letters"),
         ("name=t4,agent=2", "did you mean agents="),
         ("name=t4,zone=a", "known are name, agents"),
         ("name=t4,gpus=4,gpus=2", "gpus is said twice"),
-        ("name=t4,agents=many", "agents: 'many' is no whole number of 0 to 64"),
+        ("name=t4,agents=many", "agents: 'many' is not a whole number of 0 to 64"),
         ("name=t4,gpus=255", "gpus: '255'"),
-        ("name=t4,memory=much", "memory: 'much' is no size"),
+        ("name=t4,memory=much", "memory: 'much' is not a size"),
         ("name=t4,memory=0MiB", "memory: must be 1 MiB"),
         ("name=t4,model=a\tb", "model: must be a name"),
         ("name=t4,driver=x", "driver: must be a version"),

@@ -1,4 +1,4 @@
-"""What comes back at the next `up` is what Marathon says that it goes on with."""
+"""What comes back at the next `up` is what Marathon says that it continues with."""
 
 from __future__ import annotations
 

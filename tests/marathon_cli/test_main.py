@@ -125,12 +125,12 @@ def test_the_words_of_dcos_marathon_are_understood(marathon: ScriptedServer, run
 
 def test_ctrl_c_is_one_line_that_says_what_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
-        click.get_current_context().ensure_object(Console).goes_on = "deployment d-1 goes on"
+        click.get_current_context().ensure_object(Console).goes_on = "deployment d-1 continues"
         raise KeyboardInterrupt
 
     monkeypatch.setattr("marathon_cli.clients.client.Marathon.apps", interrupted)
     result = run("app", "list")
-    assert (result.exit_code, result.stderr) == (130, "mesos-gpu: interrupted; deployment d-1 goes on\n")
+    assert (result.exit_code, result.stderr) == (130, "mesos-gpu: interrupted; deployment d-1 continues\n")
 
 
 def test_forms_of_output_stand_in_any_order_and_the_last_counts(marathon: ScriptedServer, run: Run) -> None:

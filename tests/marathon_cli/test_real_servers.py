@@ -150,7 +150,7 @@ def test_apps_are_listed_also_where_no_master_can_be_asked(cluster: ScriptedServ
     assert (result.exit_code, result.stderr, len(rows(result.stdout))) == (0, "", 2)
     why = run("why", "waits")
     assert why.exit_code == 0
-    assert "the agents cannot be asked, so Marathon's word stands alone" in why.stderr
+    assert "the agents cannot be asked, so only Marathon's view is shown" in why.stderr
     assert "not enough GPUs" in why.stdout
     for words in (("gpu", "list"), ("agent", "describe", "S0")):
         refused = run(*words)
@@ -204,7 +204,7 @@ def test_what_a_real_agent_measures_and_keeps_of_a_task_is_shown(cluster: Script
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("image", "list"), "is a Mesos agent of another make: it does not show its images"),
+        (("image", "list"), "is not an agent of mesos-gpu: it does not show its images"),
         (("job", "list"), "this server knows no jobs (/v1/jobs does not exist)"),
     ],
 )

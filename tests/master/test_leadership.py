@@ -1,4 +1,4 @@
-"""Several masters over a real ZooKeeper: one leads, the others redirect, and the next one goes on where it ended."""
+"""Several masters over a real ZooKeeper: one leads, the others redirect, and the next one continues where it ended."""
 
 from __future__ import annotations
 

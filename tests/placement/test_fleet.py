@@ -1,4 +1,4 @@
-"""Which machine a policy takes, and that scores kept are scores made anew."""
+"""Which machine a policy takes, and that scores kept are scores made again."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ sizes = [ONE, TWO, HALF, THIRD, Demand(2000, 500, gpus=1, models=frozenset({"T4"
 def test_the_place_taken_loses_least_by_the_definition(policy, worth, known, seen, demand) -> None:  # type: ignore[no-untyped-def]
     mix = mix_of(*seen)
     parts = mix.typical().parts
-    # What is rare is no part of the mix; these are few, so that all but the rarest of many are.
+    # What is rare is not part of the mix; these are few, so that all but the rarest of many are.
     if len(parts) != len(set(seen)):
         return
     found = Fleet({str(at): machine for at, machine in enumerate(known)}, policy, mix_of(*seen)).best(demand)

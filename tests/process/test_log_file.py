@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.process.log_file import KEPT, begin_anew
+from mesos_gpu.process.log_file import KEPT, begin_new_file
 
 TALK = """
 import logging, sys
@@ -58,9 +58,9 @@ def test_a_log_keeps_its_mode(tmp_path: Path) -> None:
 def test_a_file_that_somebody_has_renamed_is_left_alone(tmp_path: Path) -> None:
     log = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     (tmp_path / "log").rename(tmp_path / "log.old")
-    assert begin_anew(log, tmp_path / "log") is False
+    assert begin_new_file(log, tmp_path / "log") is False
     (tmp_path / "log").touch()
-    assert begin_anew(log, tmp_path / "log") is False
+    assert begin_new_file(log, tmp_path / "log") is False
     os.close(log)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "log.old"]
 
@@ -69,7 +69,7 @@ def test_a_log_that_cannot_be_begun_anew_goes_on(tmp_path: Path) -> None:
     log = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     (tmp_path / ".log.new").mkdir()  # as a full disk, or a folder that is not ours
     with pytest.raises(OSError):
-        begin_anew(log, tmp_path / "log")
+        begin_new_file(log, tmp_path / "log")
     assert os.write(log, b"more") == 4
     os.close(log)
     assert (tmp_path / "log").read_bytes() == b"more"

@@ -24,8 +24,7 @@ def test_what_a_machine_is_short_of_is_one_line(number: int) -> None:
     done = subprocess.run([sys.executable, "-c", FAIL, str(number)], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == (
-        f"mesos-gpu-agent: [Errno {number}] what the kernel said: '/a/path'; "
-        "it can be started again when that is mended\n"
+        f"mesos-gpu-agent: [Errno {number}] what the kernel said: '/a/path'; start it again when that is put right\n"
     )
 
 

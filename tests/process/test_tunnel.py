@@ -118,7 +118,7 @@ async def test_another_user_of_this_machine_is_hung_up_on(
     ):
         with pytest.raises(aiohttp.ClientError):
             await session.get(f"http://{tunnel.through(f'127.0.0.1:{endpoint.port}')}/")
-        await logged(caplog, "is not for other users")
+        await logged(caplog, "is for this user alone")
 
 
 async def test_the_owner_of_a_socket_is_known() -> None:
@@ -149,7 +149,7 @@ async def test_a_peer_that_is_not_who_it_should_be_gets_not_a_byte(
     try:
         async with aiohttp.ClientSession() as session:
             for peer, words in (
-                (f"127.0.0.1:{endpoint.port}", "nobody we trust signed its certificate"),
+                (f"127.0.0.1:{endpoint.port}", "no trusted authority signed its certificate"),
                 ("127.0.0.1:1", "cannot connect to 127.0.0.1:1: "),
                 ("no.such.host.invalid", "cannot resolve no.such.host.invalid"),
             ):
@@ -164,7 +164,7 @@ async def test_a_peer_that_is_not_who_it_should_be_gets_not_a_byte(
 async def test_a_client_whose_peer_is_not_there_is_hung_up_on_only_after_a_pause(
     settings: TlsSettings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # To it the connection was made: pymesos tries anew at once when one breaks, some 70 times a second.
+    # To it the connection was made: pymesos tries again at once when one breaks, some 70 times a second.
     monkeypatch.setattr("mesos_gpu.process.tunnel._REFUSED_PAUSE_S", 3600.0)
     tunnel = Tunnel(Tls(settings))
     host, port = tunnel.through("127.0.0.1:1").split(":")

@@ -133,7 +133,7 @@ def test_nothing_is_left_when_pytest_is_killed(project: pytest.Pytester) -> None
     finally:
         running.kill()
         running.wait()
-    log_of = (Path(work_dir).parent / "nursery.log").read_text()
+    log_of = (Path(work_dir).parent / "fork-server.log").read_text()
     assert ended, log_of
     assert leftovers(Path(work_dir)) == []
     assert log_of == ""

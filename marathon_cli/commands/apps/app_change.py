@@ -94,7 +94,7 @@ def restart(console: Console, name: str, waiting: Waiting, force: bool) -> None:
 @name_argument
 @click.option("--host", metavar="HOST", help="Only the tasks on this agent.")
 @click.option(
-    "--scale", "and_scale", is_flag=True, help="Lower the instances by as many, so that none is started anew."
+    "--scale", "and_scale", is_flag=True, help="Lower the instances by as many, so that none is started again."
 )
 @click.option("--wipe", is_flag=True, help="Drop their persistent volumes, too.")
 @force_option

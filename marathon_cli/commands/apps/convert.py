@@ -43,7 +43,7 @@ class _DockerWords(click.Command):
     "--from",
     "kind",
     type=click.Choice(["kubernetes", "compose", "docker"]),
-    help="What FILE is; default: told by its contents.",
+    help="What FILE is; default: recognised by its contents.",
 )
 @click.option("--into", type=click.Path(file_okay=False, path_type=Path), help="Write each document to a file there.")
 @click.option("--strict", is_flag=True, help="Refuse when something cannot be carried over.")

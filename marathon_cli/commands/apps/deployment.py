@@ -56,20 +56,20 @@ def list_deployments(console: Console, name: str | None) -> None:
     type=Number(min=0),
     default=0.0,
     metavar="SECONDS",
-    help="How long to watch; default: for ever.",
+    help="How long to watch; default: forever.",
 )
 @target_options
 @pass_console
 def watch(console: Console, deployment_id: str | None, timeout_s: float) -> None:
     """Show how a deployment goes, until it is done.
 
-    The id may be left out when there is only one. The exit status is 1 when it was stopped, replaced or led back, 4
+    The id may be left out when there is only one. The exit status is 1 when it was stopped, replaced or rolled back, 4
     when --timeout is over.
     """
     marathon = console.marathon()
     found = _find(marathon, deployment_id)
     change = Change(str(found.get("id")), found.get("version"))
-    console.goes_on = f"the deployment {change.deployment_id} goes on"
+    console.goes_on = f"the deployment {change.deployment_id} continues"
     wait_for(marathon, change, targets_of(found), timeout_s)
 
 
@@ -80,11 +80,11 @@ def watch(console: Console, deployment_id: str | None, timeout_s: float) -> None
 @target_options
 @pass_console
 def rollback(console: Console, deployment_id: str, waiting: Waiting) -> None:
-    """Stop a deployment and lead its apps back to what they were."""
+    """Stop a deployment and restore its apps as they were before it."""
     marathon = console.marathon()
     found = _find(marathon, deployment_id)
     change = Deployments(marathon).roll_back(str(found["id"]))
-    finish(console, marathon, change, (), f"leads back to what was before {found['id']}", waiting)
+    finish(console, marathon, change, (), f"rolls back {found['id']}", waiting)
 
 
 @click.command()

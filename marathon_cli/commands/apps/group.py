@@ -178,7 +178,7 @@ def scale(console: Console, name: str, factor: float, dry_run: bool, waiting: Wa
 
 @click.command()
 @name_argument
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @wait_options(roll_back=False)
 @force_option
 @output_options()
@@ -199,7 +199,7 @@ def remove(console: Console, name: str, yes: bool, waiting: Waiting, force: bool
             say("nothing was removed")
             click.get_current_context().exit(1)
     elif not yes and wanted == "/":
-        raise BadInput(f"this would remove everything: {inside}; --yes says that it is meant")
+        raise BadInput(f"this would remove everything: {inside}; --yes confirms that")
     change = groups.remove(wanted, force=force)
     finish(console, marathon, change, (), f"removes {wanted} with {inside}", waiting, value={"id": wanted})
 

@@ -105,7 +105,7 @@ _NAME = re.compile(r"/?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[a-z0-9]([a-z0-9.-]*[a-z0
 def run(
     console: Console, /, words: tuple[str, ...], variables: tuple[str, ...], labels: tuple[str, ...], **options: Any
 ) -> int:
-    """Run a command once, on GPUs of its own, and end as it ends.
+    """Run a command once, on GPUs of its own, and exit with its status.
 
     In IMAGE, or behind -- with the machine's own files. What it writes is shown, and it is removed when it has ended or
     Ctrl-C is typed. With -it a terminal is attached, and the image's ENTRYPOINT is not used: COMMAND, else sh, runs.

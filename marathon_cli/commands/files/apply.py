@@ -67,7 +67,7 @@ _DRY_RUN = click.option(
 def apply(
     console: Console, files: tuple[str, ...], recursive: bool, dry_run: str, waiting: Waiting, force: bool
 ) -> int:
-    """Bring about what files define: apps, pods, jobs and groups of ours, and objects of Kubernetes.
+    """Create or change what files define: apps, pods, jobs and groups of ours, and objects of Kubernetes.
 
     What is not there is created; what is another is changed; each is told: created, configured or unchanged. A file is
     the whole definition of what is in it, but for the number of instances where it does not say that. Objects of
@@ -92,7 +92,7 @@ def apply(
 @click.command()
 @_file_options
 @_DRY_RUN
-@click.option("--ignore-not-found", is_flag=True, help="What is not there is no error.")
+@click.option("--ignore-not-found", is_flag=True, help="Ignore what does not exist.")
 @wait_options(roll_back=False)
 @force_option
 @output_options()
@@ -213,7 +213,7 @@ def _wait(console: Console, marathon: Marathon, done: Sequence[Outcome], waiting
 
     left = [outcome for outcome in done if outcome.change is not None and outcome.change.deployment_id]
     for index, outcome in enumerate(left):
-        console.goes_on = f"{', '.join(_called(other) for other in left[index:])}: what was sent goes on"
+        console.goes_on = f"{', '.join(_called(other) for other in left[index:])}: what was sent continues"
         if outcome.change is not None:
             wait_for(marathon, outcome.change, outcome.targets, waiting.timeout_s)
     console.goes_on = ""

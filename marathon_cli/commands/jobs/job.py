@@ -135,7 +135,7 @@ def update(console: Console, name: str, order: Order) -> None:
     \b
       mesos-gpu job update train run.gpus=2 run.env.MODE=fast
 
-    What is not named stays; null takes a key away. A run that goes on is not touched.
+    What is not named stays; null takes a key away. An active run is not touched.
     """
     wish = read_wish(order, JOB.schema, name)
     marathon, jobs = console.marathon(), jobs_of(console)

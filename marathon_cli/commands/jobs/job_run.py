@@ -45,7 +45,7 @@ def run(console: Console, name: str, waiting: Waiting) -> int:
         run_id = str(started.get("id"))
         ours.add(run_id)
         console.tell(f"Started run {run_id} of {name}", started, names=[run_id])
-        console.goes_on = f"the run {run_id} goes on; `mesos-gpu job kill {name} {run_id}` ends it"
+        console.goes_on = f"the run {run_id} continues; `mesos-gpu job kill {name} {run_id}` ends it"
         return 0 if news is None or _wait(jobs, name, run_id, waiting.timeout_s, news) else 1
 
 
@@ -56,7 +56,7 @@ def run(console: Console, name: str, waiting: Waiting) -> int:
 @pass_console
 @explained
 def history(console: Console, name: str) -> None:
-    """List the runs of JOB: those that go on, then those that have ended, the latest first."""
+    """List the runs of JOB: active ones, then those that have ended, the latest first."""
     jobs = jobs_of(console)
     known(jobs, name)
     found = jobs.show(name, embed=("history", "activeRuns"))
@@ -93,7 +93,7 @@ def kill(console: Console, name: str, run_ids: tuple[str, ...], all_runs: bool) 
     active = [str(one.get("id")) for one in known(jobs, name).get("activeRuns") or []]
     wanted = active if all_runs or (not run_ids and len(active) == 1) else list(run_ids)
     if not wanted:
-        listed = f"name one of {', '.join(active)}, or --all" if active else "none goes on"
+        listed = f"name one of {', '.join(active)}, or --all" if active else "none is running"
         raise (BadInput if active else Conflict)(f"which run of {name}? {listed}")
     for run_id in wanted:
         jobs.stop(name, run_id)
@@ -116,5 +116,5 @@ def _wait(jobs: Jobs, name: str, run_id: str, timeout_s: float, news: News) -> b
         if status in ENDED:
             return status == "SUCCESS"
         if timeout_s and time.monotonic() - begun >= timeout_s:
-            raise TimeIsUp(f"{name} {run_id} has not ended after {timeout_s:g} s; it goes on")
+            raise TimeIsUp(f"{name} {run_id} has not ended after {timeout_s:g} s; it continues")
         news.pause(PAUSE_S)

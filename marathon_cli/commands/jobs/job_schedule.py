@@ -86,7 +86,7 @@ def list_schedules(console: Console, name: str) -> None:
 def add_schedule(
     console: Console, name: str, file: str | None, cron: str | None, schedule_id: str, timezone: str
 ) -> None:
-    """Give JOB a schedule: that of FILE (JSON or YAML), or one of --cron."""
+    """Add a schedule to JOB: that of FILE (JSON or YAML), or one of --cron."""
     jobs = jobs_of(console)
     document = _schedule(name, file, cron, schedule_id, timezone)
     known(jobs, name)
@@ -122,7 +122,7 @@ def update_schedule(console: Console, name: str, schedule_id: str, properties: t
 @pass_console
 @explained
 def remove_schedule(console: Console, name: str, schedule_id: str) -> None:
-    """Take a schedule from JOB."""
+    """Remove a schedule of JOB."""
     jobs = jobs_of(console)
     known(jobs, name)
     _known_schedule(jobs, name, schedule_id)

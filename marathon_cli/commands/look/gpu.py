@@ -123,7 +123,7 @@ def types(console: Console) -> None:
 def top(console: Console, once: bool, interval: float) -> None:
     """Show what GPUs do now, the busiest first, with the tasks that hold them.
 
-    Ctrl-C ends it. Where the output is no terminal, or -o asks for another form than a table, it is shown once.
+    Ctrl-C ends it. Where the output is not a terminal, or -o asks for another form than a table, it is shown once.
     """
     view = _view(console)
     view.look_again()

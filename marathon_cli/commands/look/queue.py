@@ -67,7 +67,7 @@ def list_queue(console: Console) -> None:
 @target_options
 @pass_console
 def summary(console: Console, name: str) -> None:
-    """Show how many of the last offers met each wish of APP, GPUs too."""
+    """Show how many of the last offers met each requirement of APP, GPUs included."""
     item = _find(console.marathon(), name)
     entries = (item.get("processedOffersSummary") or {}).get("rejectSummaryLastOffers") or []
     counted = {entry.get("reason"): entry for entry in entries}

@@ -35,7 +35,7 @@ def ui(console: Console, only_print: bool) -> None:
 
 
 def has_browser(environ: Mapping[str, str], platform: str) -> bool:
-    """Tell whether a browser that is opened here is seen by who asked for it."""
+    """Return whether a browser that is opened here is seen by who asked for it."""
     if environ.get("SSH_CONNECTION"):
         return False
     return platform == "darwin" or bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))

@@ -89,9 +89,9 @@ def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
     "--open",
     "open",
     is_flag=True,
-    help="Ask nobody for the box's credential: every user of this machine can then run tasks as you.",
+    help="Run the box without a credential: every user of this machine can then run tasks as you.",
 )
-@click.option("--detach", "-d", is_flag=True, help="Return when the box is ready, and let it run.")
+@click.option("--detach", "-d", is_flag=True, help="Return when the box is ready; it runs on in the background.")
 @pass_console
 def up(console: Console, /, system: bool, **options: Any) -> int:
     """Start a box: master, agents and Marathon on this machine.
@@ -141,7 +141,7 @@ def down(console: Console, keep_tasks: bool, purge: bool, yes: bool) -> int:
         say(f"  {one.bytes / (1 << 20):9.1f} MiB  {one.what}")
     if not yes:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise BadInput("this would be gone for good; --yes says that it is meant")
+            raise BadInput("this would be gone for good; --yes confirms that")
         click.confirm("End all tasks there, and remove this for good?", default=False, abort=True, err=True)
     with suppress(NotFound):
         local.down(work_dir, keep_tasks=False, for_ever=True)

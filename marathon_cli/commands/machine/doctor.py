@@ -87,7 +87,7 @@ def _ask(url: str, access: Access | None) -> RunningAgent:
     finally:
         client.close()
     if not isinstance(shown, dict) or not isinstance(state, dict) or "slave" not in str(state.get("pid")):
-        raise NotFound(f"{url} is no Mesos agent")
+        raise NotFound(f"{url} is not a Mesos agent")
     ill = [gpu for gpu in gpus if gpu.get("condition") in ("draining", "unhealthy")] if isinstance(gpus, list) else []
     return RunningAgent(
         url=client.url,

@@ -15,7 +15,7 @@ def help_(context: click.Context, words: tuple[str, ...]) -> None:
     while rest:
         command = here.command
         if not isinstance(command, click.Group):
-            break  # what stands behind a command is no command
+            break  # what stands behind a command is not a command
         name, found, rest = command.resolve_command(here, rest)
         if found is None:
             here.fail(f"there is no command `{here.command_path} {name}`")

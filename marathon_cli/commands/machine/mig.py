@@ -81,7 +81,7 @@ def apply(console: Console, division: str, gpu: str, url: str | None, without_ag
     `plan` shows what that does. Needs root, and a GPU in MIG mode.
 
     Instances that are to be destroyed are borrowed from the agent first, so that it gives them to nobody meanwhile.
-    The agent finds new instances when it is started anew; tasks run on meanwhile.
+    The agent finds new instances when it is started again; tasks run on meanwhile.
     """
     from mesos_gpu.gpu.mig_device import apply as applied
     from mesos_gpu.gpu.mig_layout import plan as planned
@@ -104,7 +104,7 @@ def apply(console: Console, division: str, gpu: str, url: str | None, without_ag
                 book.give_back(lease)
     _show(console, made)
     if book is not None and (made.destroy or made.create):
-        say("start the agent anew, so that it offers what there is now; tasks run on meanwhile")
+        say("restart the agent, so that it offers what there is now; tasks run on meanwhile")
 
 
 def _book(console: Console, url: str | None) -> Book:

@@ -41,7 +41,7 @@ name_argument = click.argument("name", metavar="POOL")
 
 def _draining_options(command: Command) -> Command:
     for option in (
-        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+        click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),
         click.option(
             "--max-grace-period",
             "grace_s",
@@ -56,7 +56,7 @@ def _draining_options(command: Command) -> Command:
             default=TIMEOUT_S,
             show_default=True,
             metavar="SECONDS",
-            help="How long to wait until tasks have ended; 0: for ever.",
+            help="How long to wait until tasks have ended; 0: forever.",
         ),
     ):
         command = option(command)
@@ -91,14 +91,14 @@ def list_pools(console: Console) -> None:
 @_box_options
 @pass_console
 def create(console: Console, /, name: str, **given: Any) -> None:
-    """Start agents that are alike under a name, in the box that runs.
+    """Add a pool of identical agents to the running box.
 
     They can be used when this returns, and come back at the next `mesos-gpu up`.
     """
     said = {"name": name, **{key: value for key, value in given.items() if value is not None}}
     if odd := [key for key, value in said.items() if "," in str(value)]:
         raise BadInput(f"{odd[0]}: {said[odd[0]]!r} has a comma in it")
-    console.goes_on = "the box goes on starting them; `mesos-gpu pool list` shows what there is"
+    console.goes_on = "the box continues starting them; `mesos-gpu pool list` shows what there is"
     text = ",".join(f"{key}={value}" for key, value in said.items())
     pools = _ask(console, {"ask": "create", "pool": text})
     _tell(console, f"Created pool {name}: {_words(_find(pools, name))}", pools, name)
@@ -116,7 +116,7 @@ def create(console: Console, /, name: str, **given: Any) -> None:
 def resize(
     console: Console, name: str, agents: int, drain: bool, timeout_s: float, grace_s: int | None, yes: bool
 ) -> None:
-    """Give a pool so many agents.
+    """Set the number of agents of a pool.
 
     Fewer: those go that have no tasks. Where too many have some this is refused, and says which tasks would move;
     with --drain they are moved.
@@ -124,7 +124,7 @@ def resize(
     pool = _find(_ask(console, {"ask": "pools"}), name)
     more = agents - len(pool["agents"])
     if more > 0:
-        console.goes_on = "the box goes on starting them; `mesos-gpu pool list` shows what there is"
+        console.goes_on = "the box continues starting them; `mesos-gpu pool list` shows what there is"
         pools = _ask(console, {"ask": "grow", "name": name, "agents": more})
     elif more < 0:
         cluster = _Cluster.of(console)
@@ -201,7 +201,7 @@ class _Cluster:
         known = self.agents()
         draining = [(known[at], str(one["name"])) for one in agents if (at := _address(one)) in known]
         console.goes_on = (
-            "the agents go on draining; the same command goes on from there, and "
+            "the agents continue draining; the same command continues from there, and "
             "`mesos-gpu agent reactivate` takes an agent back into use"
         )
         for agent, _ in draining:
@@ -209,7 +209,7 @@ class _Cluster:
                 begin_to_drain(self.mesos, agent, grace_s)
         for agent, called in draining:
             wait_until_drained(self.mesos, agent, timeout_s, called)
-        console.goes_on = "the box goes on ending them; `mesos-gpu pool list` shows what there is"
+        console.goes_on = "the box continues ending them; `mesos-gpu pool list` shows what there is"
 
 
 def _ask(console: Console, request: Mapping[str, Any]) -> list[Pool]:
@@ -237,7 +237,7 @@ def _consent(tasks: Sequence[Mapping[str, Any]], sentence: str, yes: bool) -> No
     if sys.stdin.isatty() and sys.stderr.isatty():
         click.confirm("Go on?", default=False, abort=True, err=True)
     elif tasks:
-        raise BadInput(f"{_count(tasks)} would move; --yes says that it is meant")
+        raise BadInput(f"{_count(tasks)} would move; --yes confirms that")
 
 
 def _say_what_moves(tasks: Sequence[Mapping[str, Any]]) -> None:

@@ -21,7 +21,7 @@ PACKAGED = "/usr/lib/mesos-gpu/"
 
 
 @click.command()
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--dry-run", is_flag=True, help="Say what is there, and remove nothing.")
 @click.option(
     "--prefix", "prefixes", multiple=True, metavar="FOLDER", help="Another folder that `door install` put programs in."
@@ -49,7 +49,7 @@ def uninstall(console: Console, yes: bool, dry_run: bool, prefixes: tuple[str, .
         return 0
     if not yes:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise BadInput("nothing was removed; --yes says that it is meant")
+            raise BadInput("nothing was removed; --yes confirms that")
         click.confirm("Remove these?", default=False, abort=True, err=True)
     systemd = root == Path("/") and Path("/run/systemd/system").is_dir()
     for piece in ours:

@@ -88,7 +88,7 @@ def drain(console: Console, name: str, grace_s: int | None, mark_gone: bool, wai
     console.tell(
         f"Draining {agent.hostname} ({agent.id})", {"id": agent.id, "hostname": agent.hostname}, names=[agent.id]
     )
-    console.goes_on = f"{agent.hostname} goes on draining; `mesos-gpu agent list` shows when it is done"
+    console.goes_on = f"{agent.hostname} continues draining; `mesos-gpu agent list` shows when it is done"
     if waiting.wanted:
         wait_until_drained(mesos, agent, waiting.timeout_s)
 
@@ -99,7 +99,7 @@ def drain(console: Console, name: str, grace_s: int | None, mark_gone: bool, wai
 @target_options
 @pass_console
 def deactivate(console: Console, name: str) -> None:
-    """Make no more offers of AGENT; what runs there goes on."""
+    """Make no more offers of AGENT; what runs there continues."""
     mesos = console.mesos()
     agent = _find(mesos, name)
     mesos.operate({"type": "DEACTIVATE_AGENT", "deactivate_agent": {"agent_id": {"value": agent.id}}})
@@ -123,7 +123,7 @@ def reactivate(console: Console, name: str) -> None:
 
 @click.command()
 @name_argument
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @output_options()
 @target_options
 @pass_console
@@ -137,8 +137,8 @@ def decommission(console: Console, name: str, yes: bool) -> None:
     what = f"{agent.hostname} ({agent.id})"
     if not yes:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise BadInput(f"this would mark {what} as gone, for ever; --yes says that it is meant")
-        click.confirm(f"Mark {what} as gone, for ever?", abort=True, err=True)
+            raise BadInput(f"this would mark {what} as gone, forever; --yes confirms that")
+        click.confirm(f"Mark {what} as gone, forever?", abort=True, err=True)
     mesos.operate({"type": "MARK_AGENT_GONE", "mark_agent_gone": {"agent_id": {"value": agent.id}}})
     console.tell(f"Marked {what} as gone", {"id": agent.id, "hostname": agent.hostname}, names=[agent.id])
 

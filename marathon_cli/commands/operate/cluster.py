@@ -27,7 +27,9 @@ def about(console: Console) -> None:
 
 
 @click.command()
-@click.option("--once", is_flag=True, hidden=True, expose_value=False, help="Taken as by `dcos`; it is always so here.")
+@click.option(
+    "--once", is_flag=True, hidden=True, expose_value=False, help="Accepted for those used to `dcos`; it has no effect."
+)
 @output_options()
 @target_options
 @pass_console

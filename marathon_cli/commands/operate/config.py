@@ -50,7 +50,7 @@ def set_(console: Console, key: str, value: str | None) -> None:
 @target_options
 @pass_console
 def unset(console: Console, key: str | None, everything: bool) -> None:
-    """Take KEY out of a profile, or remove the profile.
+    """Remove KEY from a profile, or the whole profile.
 
     The profile is that of --profile, else the one in use.
     """
@@ -67,7 +67,7 @@ def unset(console: Console, key: str | None, everything: bool) -> None:
 @click.argument("name", metavar="[PROFILE]", required=False)
 @click.option("--none", is_flag=True, help="Use no profile.")
 def use(name: str | None, none: bool) -> None:
-    """Make PROFILE the one in use."""
+    """Use PROFILE from now on."""
     if (name is None) != none:
         raise click.UsageError("give a PROFILE, or --none")
     _store().use(name)

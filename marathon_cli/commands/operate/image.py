@@ -112,7 +112,7 @@ def _get_images(agent: HttpClient) -> dict[str, Any]:
 
 def _refused(agent: HttpClient, said: str, status: int) -> MesosGpuError:
     if status == 404:
-        return Refused(f"{agent.url} is a Mesos agent of another make: it does not show its images", status=status)
+        return Refused(f"{agent.url} is not an agent of mesos-gpu: it does not show its images", status=status)
     return Refused(f"{agent.url} refuses this: {said.strip()}", status=status)
 
 

@@ -47,7 +47,7 @@ class _Amount(_ParamType):
 @target_options
 @pass_console
 def list_quotas(console: Console) -> None:
-    """List what roles have, and how much of it they may have at most and are sure of."""
+    """List what roles have, their limits and their guarantees."""
     found = console.mesos().ask_master("/roles", missing={})
     roles = [role for role in (found.get("roles") or [] if isinstance(found, dict) else []) if _is_worth_a_line(role)]
     rows = [_row(role) for role in roles]
@@ -77,7 +77,7 @@ def list_quotas(console: Console) -> None:
 @target_options
 @pass_console
 def set_quota(console: Console, /, role: str, guarantee: bool, force: bool, **amounts: float | str | None) -> None:
-    """Let ROLE have so much of the cluster at most; what is not named stays as it is.
+    """Limit how much of the cluster ROLE may have; what is not named stays as it is.
 
     \b
       mesos-gpu quota set team-a --gpus 4
@@ -109,7 +109,7 @@ def set_quota(console: Console, /, role: str, guarantee: bool, force: bool, **am
 @target_options
 @pass_console
 def remove_quota(console: Console, role: str) -> None:
-    """Let ROLE have as much as there is, and be sure of nothing."""
+    """Remove the quota of ROLE: its limits and its guarantees."""
     call = {"type": "UPDATE_QUOTA", "update_quota": {"quota_configs": [{"role": role}]}}
     console.mesos().operate(call)
     console.tell(f"{role} has no quota any more", {"role": role}, names=[role])

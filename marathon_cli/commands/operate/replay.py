@@ -47,7 +47,7 @@ def replay(
     policies: tuple[str, ...],
     most: int | None,
 ) -> None:
-    """Live through a history of jobs under placement policies, and compare.
+    """Replay a history of jobs under placement policies, and compare them.
 
     TRACE is CSV, gzipped or not. The deciding cores of master and Marathon live through it in virtual time; nothing is
     started and no server is asked.

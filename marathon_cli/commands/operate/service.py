@@ -36,7 +36,7 @@ _COLUMNS = (
 @target_options
 @pass_console
 def list_services(console: Console, inactive: bool, completed: bool) -> None:
-    """List the frameworks that are with the master, and what their tasks have."""
+    """List the frameworks that are registered with the master, and what their tasks have."""
     mesos = console.mesos()
 
     def look() -> None:
@@ -52,7 +52,7 @@ def list_services(console: Console, inactive: bool, completed: bool) -> None:
 
 @click.command()
 @click.argument("name", metavar="SERVICE")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @output_options()
 @target_options
 @pass_console
@@ -67,7 +67,7 @@ def shutdown(console: Console, name: str, yes: bool) -> None:
     what = f"{found.get('name')} ({found.get('id')}) with {tasks} task{'' if tasks == 1 else 's'}"
     if not yes:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise BadInput(f"this would shut down {what}; --yes says that it is meant")
+            raise BadInput(f"this would shut down {what}; --yes confirms that")
         click.confirm(f"Shut down {what}?", abort=True, err=True)
     mesos.operate({"type": "TEARDOWN", "teardown": {"framework_id": {"value": str(found.get("id"))}}})
     console.tell(f"Shut down {what}", {"id": found.get("id"), "name": found.get("name")}, names=[str(found.get("id"))])

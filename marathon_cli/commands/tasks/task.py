@@ -146,7 +146,7 @@ def _row(item: Mapping[str, Any]) -> list[object]:
 
 def _with_devices(marathon: Marathon, tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add which GPUs each task holds, as its agent tells; agents of Mesos' own do not."""
-    # The tasks of a pod, which is no app, share the GPUs of all its containers.
+    # The tasks of a pod, which is not an app, share the GPUs of all its containers.
     wanting = [item for item in tasks if item["gpus"] != 0]
     held = held_gpus(marathon, wanting) if wanting else {}
     found = []

@@ -114,7 +114,7 @@ def exec_(
 def attach(console: Console, no_stdin: bool, detach_keys: str, task: str) -> int:
     """Attach this terminal to TASK's own, until it ends or the detach keys are typed.
 
-    The task goes on when we leave. It must have a terminal ("tty": true in its app).
+    The task continues when we leave. It must have a terminal ("tty": true in its app).
     """
     from marathon_cli.oneoff.session import Wish
     from marathon_cli.oneoff.session import attach as attach_to
@@ -138,7 +138,7 @@ def attach(console: Console, no_stdin: bool, detach_keys: str, task: str) -> int
             ) from None
         raise
     if end.detached:
-        say(f"\ndetached from {found.id}; it goes on")
+        say(f"\ndetached from {found.id}; it continues")
     return DETACHED
 
 

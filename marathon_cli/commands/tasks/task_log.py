@@ -51,7 +51,7 @@ def log(
     """Print what a task writes: the file stdout of its sandbox, or another FILE there.
 
     For an app, of all its tasks; of the one that failed last when none runs. For a job, of its runs; of the last one
-    when none goes on. A task of another framework is named by its id, the beginning of one, or a pattern.
+    when none is running. A task of another framework is named by its id, the beginning of one, or a pattern.
     """
     if file is not None and stderr_file:
         raise click.UsageError("give a FILE or --stderr, not both")
@@ -163,12 +163,12 @@ def _runs(marathon: Marathon, name: str) -> list[_Wanted]:
     last = next((run for run in runs if run.get("tasks")), None)
     if last is None:
         raise Conflict(f"job {name} has not run yet; `mesos-gpu job run {name}` runs it now")
-    said = f"no run of {name} goes on; this is the last one, {last['id']}: {last['status']}"
+    said = f"no run of {name} is running; this is the last one, {last['id']}: {last['status']}"
     return [_Wanted(_task_id(task), known=False, said=said) for task in last["tasks"]]
 
 
 def _task_id(task: object) -> str:
-    """Return the id of a task of a run: Metronome lists objects while it goes on, and ids in its history."""
+    """Return the id of a task of a run: Metronome lists objects while it continues, and ids in its history."""
     return str(task.get("id") if isinstance(task, dict) else task)
 
 

@@ -24,16 +24,21 @@ log = logging.getLogger(__name__)
 EXECUTORS, NOBODY_ASKED, JWT = "executors", "open", "jwt"
 AGENT_ACCESS_FLAGS: Sequence[Flag] = (
     *ACCESS_FLAGS,
-    Flag("http_authenticators", "list", None, "How callers show who they are: basic, jwt; default: as it is needed."),
+    Flag(
+        "http_authenticators",
+        "list",
+        None,
+        "How callers show who they are: basic, jwt; default: those that are needed.",
+    ),
     Flag(
         "http_credentials",
         "path",
         None,
-        'File of who may ask: {"credentials": [{"principal": ..., "secret": ...}]}, or a line for each.',
+        'File of the credentials of callers: {"credentials": [{"principal": ..., "secret": ...}]}, or a line for each.',
     ),
     Flag("authenticate_http_executors", "boolean", False, "Listen only to executors with the token they were given."),
     Flag("jwt_secret_key", "path", None, "File with the key that signs executors' tokens."),
-    Flag("authorizer", "text", "local", "Who judges by --acls: local."),
+    Flag("authorizer", "text", "local", "Authorizer that applies --acls: local."),
 )
 WALLS = ("authenticate_http_readonly", "authenticate_http_readwrite")
 """With these, nobody can see or change anything over HTTP without having shown who they are."""

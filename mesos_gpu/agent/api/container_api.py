@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class ContainerApi:
-    """Carries out the calls. `identity` is asked anew each time: it is not known before the agent has registered."""
+    """Carries out the calls. `identity` is asked again each time: it is not known before the agent has registered."""
 
     def __init__(
         self,
@@ -325,7 +325,7 @@ def _unknown(name: ContainerId) -> HttpProblem:
 
 
 def _make_sandbox(config: ContainerConfig, parent: Record | None, root: Path) -> bool:
-    """Make the sandbox, and what the container sees of its parent's; tell whether the sandbox is new.
+    """Make the sandbox, and what the container sees of its parent's; return whether the sandbox is new.
 
     Below `root` tasks may write: it is the outermost parent's sandbox, or where standalone containers have theirs.
     Raises BadInput, ContainerError.

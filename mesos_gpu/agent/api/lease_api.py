@@ -137,6 +137,6 @@ def _answer(status: int, desk: LendingDesk, lease: Lease) -> web.Response:
         document: Document = desk.handed(lease)
     except Unavailable:
         if status == 201:
-            desk.lender.end(lease.id, "its nodes are not to be had")
+            desk.lender.end(lease.id, "its device nodes are not available")
         raise
     return web.Response(status=status, body=msgspec.json.encode(document), content_type="application/json")

@@ -44,7 +44,7 @@ class SandboxesShown:
         return {root.path: root.folder for root in reversed(list(self._roots()))}
 
     def may_see(self, path: str, viewer: Viewer) -> bool:
-        """Tell whether somebody may look at what lies at a virtual path; what is not there he may look for."""
+        """Return whether somebody may look at what lies at a virtual path; what is not there he may look for."""
         found = self._find(path)
         if found is None:
             return True

@@ -80,5 +80,5 @@ async def _object(request: web.Request) -> dict[str, Any]:
     except ValueError:
         raise BadInput("the body is not JSON") from None
     if not isinstance(document, dict):
-        raise BadInput("an object in { } is wanted")
+        raise BadInput("the body must be an object in { }")
     return document

@@ -63,7 +63,7 @@ class Authentication:
         self.done = False
 
     def forget(self) -> None:
-        """The master may have forgotten us: the next `begin` authenticates anew."""
+        """The master may have forgotten us: the next `begin` authenticates again."""
         self._hang_up()
         self.done, self._master, self._tries = False, None, 0
 

@@ -79,7 +79,7 @@ class Executors(Protocol):
     """The way to executors whose drivers speak libprocess: they talk to the same process as the master does."""
 
     def take(self, message: Message) -> bool:
-        """Deal with a message; tell whether it is one that executors send."""
+        """Deal with a message; return whether it is one that executors send."""
 
 
 class MasterLink:

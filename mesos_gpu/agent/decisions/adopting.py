@@ -75,5 +75,5 @@ def adopted(state: AgentState) -> None:
     """Say that everything there is was adopted: frameworks without a live task are of the past."""
     for framework in list(state.frameworks.active.values()):
         state.frameworks.complete_if_idle(framework)
-    # What they left is as old as it is: the time of its collection does not begin anew.
+    # What they left is as old as it is: the time of its collection does not begin again.
     state.frameworks.newly_completed.clear()

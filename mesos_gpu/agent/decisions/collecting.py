@@ -83,7 +83,7 @@ class Schedule:
         heapq.heappush(self._heap, (due_s, path))
 
     def spare(self, path: str) -> bool:
-        """Have a folder stay; tell whether it waited to be removed."""
+        """Have a folder stay; return whether it waited to be removed."""
         return self._entries.pop(path, None) is not None
 
     def take(self, until_s: float, most: int) -> list[str]:
@@ -185,5 +185,5 @@ def orphaned(found: Collection[str], used: Collection[str]) -> list[str]:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Tell whether a path is a folder or lies in it."""
+    """Return whether a path is a folder or lies in it."""
     return path == folder or path.startswith(f"{folder}/")

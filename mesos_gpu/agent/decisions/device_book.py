@@ -113,7 +113,7 @@ class DeviceBook:
         """Return what a container holds of a resource already, and the devices that it may be given more of.
 
         Raises NotFound for a resource that no plugin has registered; Conflict where none of its devices is healthy, or
-        one that the container holds is ill; UnitsShort.
+        one that the container holds is unhealthy; UnitsShort.
         """
         held = self._held.get(container, {}).get(resource, frozenset())
         listing = self._listed.get(resource)
@@ -137,7 +137,7 @@ class DeviceBook:
         self._held.setdefault(container, {})[resource] = frozenset(ids)
 
     def release(self, container: ContainerId) -> bool:
-        """Free what a container holds; tell whether that was anything."""
+        """Free what a container holds; return whether that was anything."""
         return self._held.pop(container, None) is not None
 
 
@@ -163,7 +163,7 @@ def own_choice(held: Collection[str], free: Sequence[Device], count: int) -> fro
 def preferred(
     held: Collection[str], free: Sequence[Device], count: int, answer: Collection[str]
 ) -> frozenset[str] | None:
-    """Return what a plugin prefers, None when that is no choice of `count` with those held and others that are free."""
+    """Return what a plugin prefers, None when that is not `count` of those held or free."""
     chosen = frozenset(answer)
     possible = {device.id for device in free}.union(held)
     fits = len(chosen) == len(answer) == count and chosen.issuperset(held) and chosen <= possible

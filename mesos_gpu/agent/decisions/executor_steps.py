@@ -63,7 +63,7 @@ def tell_to_kill(state: AgentState, executor: Executor, task: Task, asked_grace_
 
 
 def end_if_useless(state: AgentState, executor: Executor, at: Moment) -> list[Action]:
-    """End an executor that was never given a task and has none to wait for: some would wait for ever."""
+    """End an executor that was never given a task and has none to wait for: some would wait forever."""
     return [] if executor.ever_sent or executor.queue else end_executor(state, executor, at)
 
 

@@ -1,4 +1,4 @@
-"""What happens to containers, as the agent decides it: launched, ended, resized, checked, their GPUs ill. Pure.
+"""What happens to containers, as the agent decides it: launched, ended, resized, checked, their GPUs unhealthy. Pure.
 
 Source: Mesos src/slave/slave.cpp (executorLaunched, executorTerminated), src/launcher/executor.cpp.
 """
@@ -107,7 +107,7 @@ def _vanished(state: AgentState, event: ev.Vanished, at: Moment) -> list[Action]
 
 
 def _gpu_ill(state: AgentState, event: ev.GpuIll, at: Moment) -> list[Action]:
-    """Tell a task's owner that its GPU is ill, once, or end the task for it."""
+    """Tell a task's owner that its GPU is unhealthy, once, or end the task for it."""
     framework, task = state.frameworks.active.get(event.key.framework), state.frameworks.task(event.key)
     if framework is None or task is None or framework.silenced or task.fate is not None:
         return []

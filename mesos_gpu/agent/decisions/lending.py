@@ -26,7 +26,7 @@ class Standing:
 
     @property
     def free(self) -> bool:
-        """Tell whether it may be lent."""
+        """Return whether it may be lent."""
         return not self.holder and not self.illness
 
     @property

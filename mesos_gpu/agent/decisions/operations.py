@@ -75,7 +75,7 @@ class Operations:
         return tuple(self.kept.to_json(refined=True))
 
     def knows(self, tasks: Iterable[TaskInfo]) -> bool:
-        """Tell whether the reservations and volumes that tasks and their executors use are here (Slave::__run)."""
+        """Return whether the reservations and volumes that tasks and their executors use are here (Slave::__run)."""
         users: list[Mapping[str, Any]] = []
         for task in tasks:
             users += [task, task.get("executor") or {}]

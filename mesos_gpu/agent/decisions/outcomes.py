@@ -144,7 +144,7 @@ def refused_hosted(
 
 
 def has_own_cgroup(task: TaskInfo) -> bool:
-    """Tell whether a task of a group is held to limits of its own, rather than to its group's."""
+    """Return whether a task of a group is held to limits of its own, rather than to its group's."""
     return (task.get("container") or {}).get("linux_info", {}).get("share_cgroups") is False
 
 

@@ -36,7 +36,7 @@ ROOT = "root"
 
 
 def may(viewer: Viewer, frameworks: Frameworks, kind: str, body: Mapping[str, Any]) -> bool:
-    """Tell whether somebody may make a v1 call of this kind. What only shows things is filtered instead."""
+    """Return whether somebody may make a v1 call of this kind. What only shows things is filtered instead."""
     if kind in _WITHOUT_OBJECT:
         return viewer.may(_WITHOUT_OBJECT[kind])
     if kind not in _LAUNCHES and kind not in _CONTAINERS:
@@ -63,7 +63,7 @@ def may(viewer: Viewer, frameworks: Frameworks, kind: str, body: Mapping[str, An
 
 
 def _executor_may_be(frameworks: Frameworks, container: ContainerId, user: str | None) -> bool:
-    """Tell whether an executor, known by its token, may launch as this user in its container.
+    """Return whether an executor, known by its token, may launch as this user in its container.
 
     Mesos asks only whose container it is, so a token that was stolen starts root. Here an executor has the rights of
     its framework's user, of its own, and of those that its tasks name, which `run_tasks` was asked about; root has all.
@@ -100,17 +100,17 @@ def command_of(run: Task | Executor) -> Mapping[str, Any]:
 
 
 def sees_run(viewer: Viewer, framework: Framework, run: Task | Executor) -> bool:
-    """Tell whether somebody may see an executor."""
+    """Return whether somebody may see an executor."""
     return viewer.executor(command_of(run), framework.info)
 
 
 def sees_task(viewer: Viewer, framework: Framework, task: Task) -> bool:
-    """Tell whether somebody may see a task of a framework and an executor that he may see."""
+    """Return whether somebody may see a task of a framework and an executor that he may see."""
     return viewer.task(user_of_task(task.info), framework.info)
 
 
 def sees_container(viewer: Viewer, frameworks: Frameworks, container: ContainerId) -> bool:
-    """Tell whether somebody may see a container, by the task or executor that its top level one is of."""
+    """Return whether somebody may see a container, by the task or executor that its top level one is of."""
     if viewer.sees_all:
         return True
     found = _find(frameworks, top_level(container))
@@ -121,7 +121,7 @@ def sees_container(viewer: Viewer, frameworks: Frameworks, container: ContainerI
 
 
 def may_enter(viewer: Viewer, framework: Framework, run: Task | Executor) -> bool:
-    """Tell whether somebody may look into the sandbox of an executor."""
+    """Return whether somebody may look into the sandbox of an executor."""
     return viewer.may("access_sandboxes", user_of(command_of(run), framework.info))
 
 

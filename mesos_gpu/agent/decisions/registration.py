@@ -116,7 +116,7 @@ def _hurry(registration: Registration, now_s: float, dice: float) -> Step:
 
 
 def _again(registration: Registration, now_s: float, dice: float) -> Step:
-    """Introduce ourselves anew, at once; what is said in between waits for the answer, so it comes after the change."""
+    """Register again, at once; what is said in between waits for the answer, so that it comes after the change."""
     after = replace(registration, standing=Standing.TRYING, tries=0, try_due_s=now_s, ping_due_s=None)
     return after, (Todo.PAUSE_UPDATES,)
 

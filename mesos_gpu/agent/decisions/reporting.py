@@ -95,7 +95,7 @@ def remove_task(state: AgentState, framework: Framework, task: Task) -> list[Act
 
 
 def discard(state: AgentState, framework: Framework, over: Task | Executor) -> list[Action]:
-    """Have what a run left on the disk collected; of a task whose executor goes on, what was written down of it."""
+    """Have what a run left on the disk collected; of a task whose executor continues, what was written down of it."""
     agent_id = state.identity.agent_id
     if isinstance(over, Task) and over.hosted:
         on_disk = over.container_id is not None and framework.checkpoint

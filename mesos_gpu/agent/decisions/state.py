@@ -58,5 +58,5 @@ class AgentState:
 
     @property
     def expected_back(self) -> bool:
-        """Tell whether an executor of the last process has not subscribed again yet, and still may."""
+        """Return whether an executor of the last process has not subscribed again yet, and still may."""
         return any(e.recovered and e.stage is Stage.REGISTERING for e in self.frameworks.executors())

@@ -59,7 +59,7 @@ def _node(resource: str, spec: Mapping[str, Any]) -> tuple[DeviceNode, DeviceRul
             f"the plugin of {resource} gave {source}, which is not to be had: {error.strerror}"
         ) from None
     if not stat.S_ISCHR(found.st_mode):
-        raise ContainerError(f"the plugin of {resource} gave {source}, which is no character device")
+        raise ContainerError(f"the plugin of {resource} gave {source}, which is not a character device")
     if not path.startswith("/dev/"):
         raise ContainerError(f"the plugin of {resource} wants {source} at {path}; device nodes are put below /dev only")
     major, minor = os.major(found.st_rdev), os.minor(found.st_rdev)

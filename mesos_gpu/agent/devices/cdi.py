@@ -70,7 +70,7 @@ def _node(described: Mapping[str, Any]) -> tuple[DeviceNode, DeviceRule | None]:
             raise ContainerError(f"the CDI device node {host} is not to be had: {error.strerror}") from None
     kind = str(described.get("type") or ("c" if found is None or stat.S_ISCHR(found.st_mode) else "b"))
     if kind not in ("c", "u") or (found is not None and not stat.S_ISCHR(found.st_mode)):
-        raise ContainerError(f"the CDI device node {host} is no character device; containers get no others here")
+        raise ContainerError(f"the CDI device node {host} is not a character device; containers get no others here")
     if not path.startswith("/dev/"):
         raise ContainerError(f"the CDI device node {host} is to be at {path}; device nodes are put below /dev only")
     # Go's writer leaves out a minor that is 0.

@@ -65,7 +65,7 @@ class DeviceHost:
         self._records.save(kept)
 
     async def start(self) -> None:
-        """Open the socket; plugins see it anew, and register. Raises OSError, RuntimeError when it cannot be made."""
+        """Open the socket; plugins see it again, and register. Raises OSError, RuntimeError when it cannot be made."""
         self._folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         for entry in self._folder.iterdir():
             if entry.is_socket():

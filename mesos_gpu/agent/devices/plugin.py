@@ -1,4 +1,4 @@
-"""One device plugin, as its host sees it: a socket that answers, and a list that goes on as long as the plugin runs."""
+"""One device plugin, as its host sees it: a socket that answers, and a list that stays open while it runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mesos_gpu.kubelet.services import DEVICE_PLUGIN, Stub, channel
 DIAL_S = 10.0
 ALLOCATE_S = 30.0
 PRE_START_S = 30.0
-"""How long plugins may take; kubelets wait as long for a socket and before a start, and for an allocation for ever."""
+"""How long plugins may take; kubelets wait as long for a socket and before a start, and for an allocation forever."""
 
 
 class Plugin:

@@ -86,7 +86,7 @@ def check_devices(flags: Mapping[str, Any]) -> None:
         if kind == GPUS:
             raise BadFlag("cdi_devices", f"{GPUS}: tasks ask for GPUs by their number, as gpus, and by no name")
         if kind != EVERY and not is_kind(kind):
-            raise BadFlag("cdi_devices", f"'{kind}' is no kind of CDI devices: vendor.com/class, or {EVERY}")
+            raise BadFlag("cdi_devices", f"'{kind}' is not a kind of CDI devices: vendor.com/class, or {EVERY}")
     pods = flags["pod_resources_socket"]
     if pods is not None and len(str(Path(pods).absolute()).encode()) > _LONGEST_PATH:
         raise BadFlag("pod_resources_socket", f"is too long for the path of a socket ({_LONGEST_PATH} bytes)")
@@ -98,7 +98,7 @@ def check_devices(flags: Mapping[str, Any]) -> None:
         raise BadFlag("device_plugins_gpus", "needs --device_plugins_dir")
     if not is_units(gpus):
         raise BadFlag(
-            "device_plugins_gpus", f"'{gpus}' is no resource of a plugin: DOMAIN/NAME, such as nvidia.com/gpu"
+            "device_plugins_gpus", f"'{gpus}' is not a resource of a plugin: DOMAIN/NAME, such as nvidia.com/gpu"
         )
     if "gpu/nvidia" in flags["isolation"]:
         raise BadFlag(

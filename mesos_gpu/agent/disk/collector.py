@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 PATIENCE_S = 5.0
 """How long a stop waits for the file that is just being removed, and for a disk that does not answer."""
 AT_ONCE = 64
-"""How many folders are taken out of the way before the loop goes on with something else."""
+"""How many folders are taken out of the way before the loop continues with something else."""
 SLAVES = "slaves"
 
 
@@ -107,7 +107,7 @@ class Collector:
         self._work = asyncio.ensure_future(self._run())
 
     async def close(self) -> None:
-        """Leave off, also in the middle of a folder; a next process goes on."""
+        """Leave off, also in the middle of a folder; a next process continues."""
         self._stop.set()
         self._changed.set()
         if self._work is not None:
@@ -196,7 +196,7 @@ class Collector:
     # --- what is there ------------------------------------------------------------------------------------------
 
     def _touch(self, root: Path, path: str) -> bool:
-        """Note on the disk that a folder's time runs from now on; tell whether it is there."""
+        """Note on the disk that a folder's time runs from now on; return whether it is there."""
         parent, _, name = path.rpartition("/")
         try:
             with folder_in(root, parent) as around:

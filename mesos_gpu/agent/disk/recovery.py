@@ -50,7 +50,7 @@ class Recovered:
     runs: tuple[Run, ...] = ()
     executors: tuple[ExecutorRun, ...] = ()
     resources: tuple[ResourceDocument, ...] = ()
-    """Reservations and volumes; an agent that begins anew has them too."""
+    """Reservations and volumes; an agent that begins again has them too."""
     operations: tuple[Document, ...] = ()
     drain: Document | None = None
 
@@ -59,7 +59,7 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
     """Return what the last process left; with an agent id, `checkpoints` go on in its folder.
 
     What only one task or framework needs is skipped with a warning when it is damaged. Raises Conflict when what is
-    damaged says who the agent is or what is reserved on it: to begin anew would end its tasks and give volumes away.
+    damaged says who the agent is or what is reserved on it: to begin again would end its tasks and give volumes away.
     """
     meta = checkpoints.meta
     agent = _agent(meta / "slaves" / LATEST)
@@ -125,7 +125,7 @@ def _agent(link: Path) -> Document | None:
         )
     raise Conflict(
         f"{path} is damaged: it does not say which agent ran here. Put back a copy of it, or remove {link} to begin "
-        "anew as another agent; what still runs here is then ended"
+        "again as another agent; what still runs here is then ended"
     )
 
 
@@ -171,7 +171,7 @@ def _runs(framework: Path) -> Iterator[Run | ExecutorRun]:
         tasks = tuple(_tasks(framework, run))
         if not fits(executor, ExecutorShape):
             if executor is not None:
-                log.warning("%s/executor.info is not readable; going on with its tasks alone", run.parent.parent)
+                log.warning("%s/executor.info is not readable; continuing with its tasks alone", run.parent.parent)
             yield from tasks
         else:
             pid, driver = _forked_pid(run), _text(run / LIBPROCESS_PID)

@@ -49,7 +49,7 @@ def put_aside(root: Path, path: str) -> Path:
     aside.mkdir(mode=ASIDE_MODE, exist_ok=True)
     with folder_in(root, parent) as around:
         if not stat.S_ISDIR(os.stat(name, dir_fd=around, follow_symlinks=False).st_mode):
-            raise NoFolderError(f"{root / path} is no folder")
+            raise NoFolderError(f"{root / path} is not a folder")
         new = aside / uuid.uuid4().hex
         _unlock(name, around)
         os.rename(name, new, src_dir_fd=around)

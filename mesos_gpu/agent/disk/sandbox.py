@@ -47,7 +47,7 @@ def make_sandbox(path: Path, user: str | None) -> None:
 
 
 def make_nested_sandbox(sandbox: Path, root: Path, shown: Sequence[tuple[Path, Path]], user: str | None) -> bool:
-    """Make the sandbox of a container that the API launches, below `root`; tell whether it is new.
+    """Make the sandbox of a container that the API launches, below `root`; return whether it is new.
 
     `shown` are folders of its parent's that it sees, each with the one around it that tasks may write to: those that
     are missing are made, and belong to `user`. No link is followed below those and below `root`. Raises BadInput for
@@ -96,11 +96,11 @@ def say_in_sandbox(sandbox: Path, line: str) -> None:
         with folder_at(sandbox) as folder:
             file = open_beneath(folder, "stderr", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
     except OSError as error:
-        log.debug("%s cannot be told in its sandbox: %s", sandbox, error)
+        log.debug("%s cannot be reported in its sandbox: %s", sandbox, error)
         return
     try:
         os.write(file, f"{line}\n".encode())
     except OSError as error:
-        log.debug("%s cannot be told in its sandbox: %s", sandbox, error)
+        log.debug("%s cannot be reported in its sandbox: %s", sandbox, error)
     finally:
         os.close(file)

@@ -53,7 +53,7 @@ class Volumes:
         paths = {self.path(*volume) for volume in wanted}
         for found in (self.work_dir / "volumes" / "roles").glob("*/*"):
             if found.is_dir() and not found.is_symlink() and found not in paths:
-                log.warning("discarding %s, which is no volume any more", found)
+                log.warning("discarding %s, which is not a volume any more", found)
                 self.discard(Role(found.parent.name), found.name)
         for role, volume_id in wanted:
             if not self.path(role, volume_id).is_dir():
@@ -63,7 +63,7 @@ class Volumes:
             self._empty()
 
     def _empty(self) -> None:
-        # A volume may be large: nobody waits for it, and a next process goes on where this one ends.
+        # A volume may be large: nobody waits for it, and a next process continues where this one ends.
         threading.Thread(target=_delete_all, args=(self._discarded,), name="discard-volumes", daemon=True).start()
 
 

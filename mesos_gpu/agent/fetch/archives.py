@@ -93,7 +93,7 @@ class _Writer:
     def hard_link(self, name: str, target: str) -> None:
         source = self._place(target)
         if not stat.S_ISREG(source.lstat().st_mode):
-            raise BadInput(f"{name} is a hard link to {target}, which is no file of the archive")
+            raise BadInput(f"{name} is a hard link to {target}, which is not a file of the archive")
         path = self._place(name)
         if path != source:
             self._fresh(name).hardlink_to(source)

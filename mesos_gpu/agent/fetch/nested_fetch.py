@@ -35,7 +35,7 @@ class NestedFetches:
         return container_id in self._running
 
     def cancel(self, container_id: ContainerId) -> bool:
-        """End a container's fetch; tell whether there was one."""
+        """End a container's fetch; return whether there was one."""
         work = self._running.pop(container_id, None)
         return work is not None and work.cancel()
 

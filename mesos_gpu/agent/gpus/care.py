@@ -74,7 +74,7 @@ class Trouble:
 
 
 class AgentGpus:
-    """Watches the GPUs that the isolator manages and withdraws those that are ill. Lives in one event loop.
+    """Watches the GPUs that the isolator manages and withdraws those that are unhealthy. Lives in one event loop.
 
     The driver is asked in a thread of its own, and its events come from another. `on_change` is called in the loop
     whenever `advertised` or `trouble` may have changed. With `retest_interval_s`, a withdrawn GPU that no container
@@ -314,7 +314,7 @@ class AgentGpus:
         self._read_s, self._silent = time.monotonic(), False
 
     async def _within(self, work: Awaitable[None]) -> None:
-        """Wait for the driver, but not for ever."""
+        """Wait for the driver, but not forever."""
         try:
             await asyncio.wait_for(work, PATIENCE_S)
         except (TimeoutError, asyncio.TimeoutError):
@@ -330,7 +330,7 @@ class AgentGpus:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            log.error("looking after the GPUs failed", exc_info=task.exception())
+            log.error("watching the GPUs failed", exc_info=task.exception())
 
 
 def _words(gpu: Gpu, illness: Illness) -> str:

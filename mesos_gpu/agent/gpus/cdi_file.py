@@ -1,4 +1,4 @@
-"""The CDI file of an agent's GPUs, for engines that read such files: written anew whenever the agent starts."""
+"""The CDI file of an agent's GPUs, for engines that read such files: written again whenever the agent starts."""
 
 from __future__ import annotations
 

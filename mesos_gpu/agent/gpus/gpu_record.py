@@ -1,4 +1,4 @@
-"""Which GPUs are withdrawn, on disk: what an agent found ill is ill for its next process too."""
+"""Which GPUs are withdrawn, on disk: what an agent found unhealthy is so for its next process too."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HealthRecord:
         self._path = path
 
     def load(self) -> dict[str, Illness]:
-        """Return what was withdrawn. Raises Unavailable when that cannot be read: guessing could give an ill GPU."""
+        """Return what was withdrawn. Raises Unavailable when that cannot be read: a guess might give one."""
         try:
             entries = msgspec.json.decode(self._path.read_bytes(), type=dict[str, _Entry])
             return {
@@ -40,7 +40,7 @@ class HealthRecord:
             return {}
         except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
             raise Unavailable(
-                f"{self._path} does not say which GPUs are ill ({error}); remove it when all of them are well"
+                f"{self._path} does not say which GPUs are unhealthy ({error}); remove it when all of them are well"
             ) from error
 
     def save(self, ill: Mapping[str, Illness]) -> None:
@@ -55,4 +55,4 @@ class HealthRecord:
             write_whole(self._path, msgspec.json.encode(entries), mode=0o600)
         except OSError as error:
             # Still withdrawn; only a next process would not know.
-            log.error("cannot write down which GPUs are ill: %s", error)
+            log.error("cannot write down which GPUs are unhealthy: %s", error)

@@ -103,7 +103,7 @@ def sharing_settings(flags: Mapping[str, Any]) -> SharingSettings:
 def check_sharing(flags: Mapping[str, Any]) -> None:
     """Refuse numbers that are none of a policy's, slices', ratio's. Raises BadFlag."""
     if not 0 <= flags["gpu_share_policy"] <= 5:
-        raise BadFlag("gpu_share_policy", f"{flags['gpu_share_policy']} is no policy: 0 to 5")
+        raise BadFlag("gpu_share_policy", f"{flags['gpu_share_policy']} is not a policy: 0 to 5")
     if not 1 <= flags["gpu_share_max_inst"] <= MOST_SLICES:
         raise BadFlag("gpu_share_max_inst", f"{flags['gpu_share_max_inst']} is out of 1 to {MOST_SLICES}")
     if not 20 <= flags["gpu_share_prio_ratio"] <= 99:
@@ -127,7 +127,7 @@ def shared_of(
     """Return the GPUs of this machine that are shared, by index. `whole` are those of --nvidia_gpu_devices.
 
     `before` are the UUIDs of those that an earlier process of this agent shared, by index; None: there was none. They
-    keep that index, as a driver counts anew when a card has vanished. One that has is left out, with a line in the log.
+    keep that index: a driver counts from 0 again when a card has vanished. One that has is left out and logged.
 
     Raises BadFlag for one that is not there, is named twice, is given whole too, or cannot be shared.
     """

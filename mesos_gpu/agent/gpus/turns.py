@@ -31,7 +31,7 @@ PROGRAM = str(Path(sharing.__file__).parent / "__main__.py")
 ANSWER_S = 1.0
 """How long the turner may take to do as it is told."""
 LONGEST_HOLD_S = 1.0
-"""How long a container is not frozen because something is run in it; that goes on in turns then."""
+"""How long a container is not frozen because something is run in it; that continues in turns then."""
 AGAIN_S = 0.2
 SILENCE_S = 1.5
 """A turner that has said nothing for so long hangs: it tells figures twice a second."""
@@ -277,7 +277,7 @@ class Turns:
                 if done is not None and not done.done():
                     done.set_result(None)
             self._thaw_all()  # its watchdog does so, too, unless both were killed
-            log.warning("the program that gives turns on shared GPUs is gone; everybody is thawed, and it starts anew")
+            log.warning("the program that gives turns on shared GPUs is gone; everybody is thawed, and it starts again")
             if self._writer is not None:
                 self._writer.close()
             if self._turner is not None:

@@ -107,7 +107,7 @@ def late_volume(
     """Return why tasks cannot join an executor that runs: it has not the persistent volumes that they need.
 
     It has its own, and those that a `live` task of it shares, at the same path; a task that has ended may have had one
-    that was destroyed since, and made anew under its name.
+    that was destroyed since, and made again under its name.
     """
     infos = (executor.info, *(task.info for task in live if task.phase is not Phase.OVER))
     there = [volume for info in infos for volume in _volumes(identity, info)]

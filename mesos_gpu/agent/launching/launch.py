@@ -144,7 +144,7 @@ def image_of(task: Mapping[str, Any]) -> str | None:
 
 
 def may_take_long(task: Mapping[str, Any]) -> bool:
-    """Tell whether a launch has to get something from elsewhere first."""
+    """Return whether a launch has to get something from elsewhere first."""
     return image_of(task) is not None or bool((task.get("command") or {}).get("uris"))
 
 
@@ -189,7 +189,7 @@ def shutdown_grace_s(task: Mapping[str, Any]) -> float:
 
 
 def max_completion_s(task: Mapping[str, Any]) -> float | None:
-    """Return how long a task may run, None for ever."""
+    """Return how long a task may run, None forever."""
     duration = task.get("max_completion_time")
     return None if duration is None else int(duration["nanoseconds"]) / 1e9
 

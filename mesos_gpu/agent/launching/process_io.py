@@ -60,7 +60,7 @@ def read_input(record: bytes, message_type: str) -> Mapping[str, Any]:
                 raise BadInput("Failed to convert JSON into Call protobuf: Expecting a JSON object")
             call = messages.normalize(CALL, document)
     except (msgspec.DecodeError, UnicodeDecodeError, ProtocolError) as error:
-        raise BadInput(f"Received streaming request with a record that is no Call: {error}") from None
+        raise BadInput(f"Received streaming request with a record that is not a Call: {error}") from None
     if call.get("type") != "ATTACH_CONTAINER_INPUT":
         raise BadInput("Expecting 'type' to be ATTACH_CONTAINER_INPUT in every record")
     attach = call.get("attach_container_input")

@@ -98,5 +98,5 @@ def _capabilities(info: Mapping[str, Any] | None) -> tuple[str, ...] | None:
     names = [f"CAP_{name}" for name in info.get("capabilities", ())]
     beyond = sorted(set(names) - set(CAPABILITIES))
     if beyond:
-        raise BadInput(f"{', '.join(beyond)} cannot be had: with it a container could leave its walls")
+        raise BadInput(f"{', '.join(beyond)} cannot be had: with it a task could break out of its container")
     return tuple(dict.fromkeys(names))

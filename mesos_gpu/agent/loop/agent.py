@@ -254,7 +254,7 @@ class Agent:
         except OSError as error:
             # What cannot be written down must not be acted on; a next process finds all that was.
             self._inbox.clear()
-            self._stop(f"cannot write a checkpoint: {error}; what runs goes on running")
+            self._stop(f"cannot write a checkpoint: {error}; what runs continues running")
         finally:
             self._busy = False
             self._settle()
@@ -314,7 +314,7 @@ class Agent:
             self.shared_gpus.begin(self.state, self.containers, self.post)
 
     def _look_after_gpus(self) -> None:
-        """Offer no GPU that is ill and free, and tell whoever holds one."""
+        """Offer no GPU that is unhealthy and free, and tell whoever holds one."""
         if self.gpus is None:
             return
         self._advertise()
@@ -364,7 +364,7 @@ class Agent:
             if task is not None:
                 self._tell_holder(task)
             return
-        # A GPU that was held and is ill is offered no more, before anyone hears that it is free.
+        # A GPU that was held and is unhealthy is offered no more, before anyone hears that it is free.
         self._advertise()
         self.post(event)
 
@@ -393,7 +393,7 @@ class Agent:
         try:
             self.holdings.handle(event, self.state.identity.agent_id, flags, self.clock.now())
         except OSError as error:
-            self._stop(f"cannot keep what the master reserved: {error}; what runs goes on running")
+            self._stop(f"cannot keep what the master reserved: {error}; what runs continues running")
         self._advertise()
         self._arm()
 

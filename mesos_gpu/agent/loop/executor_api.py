@@ -101,7 +101,7 @@ class ExecutorStreams:
             stream.close()
 
     def drop(self, key: ExecutorKey, stream: Stream) -> bool:
-        """Forget a stream that ended; tell whether it was the executor's newest."""
+        """Forget a stream that ended; return whether it was the executor's newest."""
         stream.close()
         if self._streams.get(key) is not stream:
             return False

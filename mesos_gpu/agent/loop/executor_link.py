@@ -52,7 +52,7 @@ class ExecutorLink:
         """Registered executors by the pid of their driver."""
 
     def take(self, message: Message) -> bool:
-        """Deal with a message to the agent; tell whether it is one that executors send."""
+        """Deal with a message to the agent; return whether it is one that executors send."""
         name = message.name.removeprefix(_PREFIX)
         handle = {
             "RegisterExecutorMessage": self._register,

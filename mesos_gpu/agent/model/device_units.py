@@ -12,7 +12,7 @@ GPUS = "gpus"
 
 
 def is_units(name: str) -> bool:
-    """Tell whether a resource is one of a plugin: extended resources have a domain, as `nvidia.com/gpu`.
+    """Return whether a resource is one of a plugin: extended resources have a domain, as `nvidia.com/gpu`.
 
     Source: kubernetes/kubernetes pkg/apis/core/v1/helper/helpers.go, IsExtendedResourceName.
     """

@@ -184,7 +184,7 @@ class Vanished:
 
 @dataclass(frozen=True, slots=True)
 class GpuIll:
-    """GPUs that a task holds are ill; `message` says which and why. `kill`: the task has to end for it."""
+    """GPUs that a task holds are unhealthy; `message` says which and why. `kill`: the task has to end for it."""
 
     key: TaskKey
     message: str

@@ -145,12 +145,12 @@ class Executor:
 
     @property
     def alive(self) -> bool:
-        """Tell whether it can still be given tasks."""
+        """Return whether it can still be given tasks."""
         return self.stage in (Stage.LAUNCHING, Stage.REGISTERING, Stage.RUNNING)
 
     @property
     def over(self) -> bool:
-        """Tell whether its container is gone."""
+        """Return whether its container is gone."""
         return self.stage is Stage.TERMINATED
 
     def turn(self, turn: Turn) -> None:

@@ -33,7 +33,7 @@ class Framework:
 
     @property
     def checkpoint(self) -> bool:
-        """Tell whether its tasks are to survive this agent's death."""
+        """Return whether its tasks are to survive this agent's death."""
         return bool(self.info.get("checkpoint"))
 
     def hosted_by(self, executor: Executor) -> list[Task]:
@@ -42,5 +42,5 @@ class Framework:
         return [task for task in self.tasks.values() if task.hosted and task.container_id == run]
 
     def can(self, capability: str) -> bool:
-        """Tell whether it has a capability such as TASK_KILLING_STATE."""
+        """Return whether it has a capability such as TASK_KILLING_STATE."""
         return any(c.get("type") == capability for c in self.info.get("capabilities", ()))

@@ -11,7 +11,7 @@ MAX_ID_BYTES = 255
 
 
 def is_path_safe(identifier: str) -> bool:
-    """Tell whether an id can be a folder name and nothing else (Mesos src/common/validation.cpp, validateID)."""
+    """Return whether an id can be a folder name and nothing else (Mesos src/common/validation.cpp, validateID)."""
     return (
         identifier not in ("", ".", "..")
         and len(identifier.encode()) <= MAX_ID_BYTES

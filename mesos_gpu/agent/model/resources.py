@@ -65,7 +65,7 @@ def agent_resources(
     named = _names(text or "")
     for name in (GPU_MEM, GPU_SLICES):
         if name in named:
-            raise BadFlag("resources", f"names {name}, which the cards of --shared_gpus make: name those there")
+            raise BadFlag("resources", f"names {name}, which comes from --shared_gpus: name the cards there")
     detected = {
         "cpus": str(machine.cpus),
         "mem": str(_share(machine.mem_mib, _MEM_KEPT_MIB)),

@@ -100,7 +100,7 @@ def verdict_of(ending: Termination) -> Verdict:
             "TASK_FAILED",
             AGENT,
             "REASON_EXECUTOR_TERMINATED",
-            ending.message or "The container ended, and nobody saw how: its supervisor was gone",
+            ending.message or "The container ended, and its exit status is not known: its supervisor had ended",
         )
     return Verdict("TASK_FINISHED" if ending.exit_code == 0 else "TASK_FAILED", message=message)
 

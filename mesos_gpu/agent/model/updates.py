@@ -92,7 +92,7 @@ class UpdateStreams:
         return self._send_head(key, stream, now_s) if len(stream.pending) == 1 else []
 
     def expects(self, key: TaskKey, uuid: str) -> bool:
-        """Tell whether an acknowledgement of this uuid (base64) belongs to the outstanding update of the task."""
+        """Return whether an acknowledgement of this uuid (base64) belongs to the outstanding update of the task."""
         stream = self._streams.get(key)
         return bool(stream and stream.pending and stream.pending[0].get("uuid") == uuid)
 

@@ -92,7 +92,7 @@ class Containers(Protocol):
         """Run a command inside a running container; return what it says. Raises MesosGpuError."""
 
     async def send_signal(self, container_id: ContainerId, number: int) -> None:
-        """Send a signal. Raises NotFound for one that does not run, BadInput for what is no signal."""
+        """Send a signal. Raises NotFound for one that does not run, BadInput for what is not a signal."""
 
     def record(self, container_id: ContainerId) -> Record:
         """Return what is on record of one that runs. Raises NotFound."""
@@ -222,7 +222,7 @@ class Runner:
             self._released(action.config.container_id)
 
     async def _try(self, action: act.Launch) -> bool:
-        """Launch and report; tell whether there is a container now."""
+        """Launch and report; return whether there is a container now."""
         key, config = action.key, action.config
         try:
             # While things are fetched into it the sandbox is the agent's; the fetcher hands it over.

@@ -1,4 +1,4 @@
-"""What flags say of the walls around containers: system calls, privileges, processes.
+"""What flags say of how containers are hardened: system calls, privileges, processes.
 
 Source: Mesos src/slave/flags.cpp, src/slave/containerizer/mesos/isolators/linux/{seccomp,nnp}.cpp.
 """
@@ -20,12 +20,12 @@ NO_NEW_PRIVILEGES = "linux/nnp"
 
 
 def open_hardening(flags: Mapping[str, Any]) -> tuple[Hardening, Profiles]:
-    """Return the walls of containers, and the profiles that tasks may name. Raises BadFlag."""
+    """Return how containers are hardened, and the profiles that tasks may name. Raises BadFlag."""
     folder, name, limit = flags["seccomp_config_dir"], flags["seccomp_profile_name"], flags["container_pids_limit"]
     if folder is not None and not Path(folder).is_dir():
         raise BadFlag("seccomp_config_dir", f"'{folder}' is not a folder of Seccomp profiles")
     if limit is not None and limit < 0:
-        raise BadFlag("container_pids_limit", f"{limit} is less than none; 0 sets no limit")
+        raise BadFlag("container_pids_limit", f"{limit} is negative; 0 sets no limit")
     profiles, found = Profiles(None if folder is None else Path(folder).absolute()), usual_hardening()
     if name == UNCONFINED:
         found = replace(found, seccomp=None)

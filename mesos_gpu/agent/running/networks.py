@@ -40,7 +40,7 @@ def default_dns(flags: Mapping[str, Any]) -> DefaultDns:
 
 
 def has_networks(flags: Mapping[str, Any]) -> bool:
-    """Tell whether containers may join any."""
+    """Return whether containers may join any."""
     return NETWORKS in flags["isolation"] and bool(flags["network_cni_config_dir"])
 
 
@@ -66,5 +66,5 @@ def open_networks(settings: NetworkSettings) -> Networks:
         return Networks(settings.folder)
     networks = Networks(settings.folder, settings.config_dir, settings.plugin_dirs, settings.dns)
     for problem in networks.configured()[1].values():
-        log.warning("a network that nobody can join: %s", problem)
+        log.warning("a network cannot be joined: %s", problem)
     return networks

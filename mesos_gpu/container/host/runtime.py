@@ -50,7 +50,7 @@ class Runtime:
 
     @property
     def leaves_cgroup(self) -> bool:
-        """Tell whether it can be told to leave a container in the cgroup that it itself was started in.
+        """Return whether it can be told to leave a container in the cgroup that it itself was started in.
 
         Made so, a container is under its parent's device policy and no other. runc writes that policy a second time.
         """
@@ -142,7 +142,7 @@ def find_image_init() -> tuple[str, ...]:
 
 
 def is_static(path: Path) -> bool:
-    """Tell whether a program is an ELF file that asks for no loader (PT_INTERP); elf(5) gives the format."""
+    """Return whether a program is an ELF file that asks for no loader (PT_INTERP); elf(5) gives the format."""
     try:
         data = path.read_bytes()
     except OSError:

@@ -315,7 +315,7 @@ class Containerizer:
     async def send_signal(self, container_id: ContainerId, number: int) -> None:
         """Send a signal to the first process of a container, SIGTERM to all of them, as `kill` does.
 
-        Raises NotFound for a container that is unknown or has ended, BadInput for a number that is no signal.
+        Raises NotFound for a container that is unknown or has ended, BadInput for a number that is not a signal.
         """
         container = self._find(container_id)
         try:

@@ -94,7 +94,7 @@ class Follower:
     async def _watch(self, container: LiveContainer) -> None:
         container_id = container.record.container_id
         if container.record.session and container.record.pid and not self._conmon.runtime.leaves_cgroup:
-            # runc relays output to its very end, which a process left behind may put off for ever.
+            # runc relays output to its very end, which a process left behind may put off forever.
             if container.first is not None:
                 await container.first.wait()
             self._cgroups.kill(container_id)

@@ -83,9 +83,11 @@ async def open_containerizer(
             log.warning("this machine's cgroups cannot limit %s, so containers are not kept to theirs", name)
         files = tuple(path for path in HOST_FILES if Path(path).is_file())
         rules = tuple(BASE_RULES)
-        walls = hardening or usual_hardening()
+        hardened = hardening or usual_hardening()
         hidden = tuple(str(path.resolve()) for path in (folder, *private))
-        host = HostSetting(str(mounts.rootfs), root, init, rules, cfs_quota, limited, image_init, files, hidden, walls)
+        host = HostSetting(
+            str(mounts.rootfs), root, init, rules, cfs_quota, limited, image_init, files, hidden, hardened
+        )
         parts = _Parts(host, conmon, cgroups, mounts, profiles or Profiles())
         runtime = await find_runtime(partial(_probe, parts, folder / "probe"), runtimes)
     except BaseException:
@@ -135,7 +137,7 @@ class _Parts:
 
 
 def usual_hardening() -> Hardening:
-    """Return the walls of containers on this machine, as they are by default."""
+    """Return how containers on this machine are hardened by default."""
     machine = os.uname()
     found = Hardening(
         machine=read_machine(machine.machine, machine.release),

@@ -24,7 +24,7 @@ def open_output(path: Path, user: HostUser, *, root: Path | None = None) -> int:
 
     Nothing is followed below `root`, by default the folder that the file is in. The sandbox is the user's to change, so
     a link there must not lead us, who are root, elsewhere, and a file that was there and is another's is not given
-    away: it may be the second name of a file of the host. Raises ContainerError when it is no regular file.
+    away: it may be the second name of a file of the host. Raises ContainerError when it is not a regular file.
     """
     around = path.parent if root is None else root
     try:
@@ -136,7 +136,7 @@ def prepare_volumes(config: ContainerConfig, user: HostUser, roots: Sequence[Pat
 
 
 def _is_there(folder: int, path: str) -> bool:
-    """Tell whether a path is in an open folder. Raises OSError for one that a link is in."""
+    """Return whether a path is in an open folder. Raises OSError for one that a link is in."""
     try:
         os.close(open_beneath(folder, path, os.O_PATH))
     except FileNotFoundError:

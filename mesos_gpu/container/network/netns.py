@@ -34,7 +34,7 @@ THREADS = 4
 class Outside:
     """Threads that see the mounts which this program was started with, not its private ones.
 
-    What is mounted there is still there when this program is killed and started anew, and other programs see it: a
+    What is mounted there is still there when this program is killed and started again, and other programs see it: a
     plugin may pass the path of a namespace on to a service of its own. In a unit of systemd with private mounts these
     are the machine's, where the kernel lets us in and `folder` is the same there.
     """

@@ -99,7 +99,7 @@ class Networks:
     async def cleanup(self, container_id: ContainerId) -> None:
         """Leave all networks of a container that has no process any more; nothing happens when it is in none.
 
-        What a plugin fails to undo stays on record: it is tried again when the agent starts anew.
+        What a plugin fails to undo stays on record: it is tried again when the agent starts again.
         """
         work = self._under_way.pop(container_id, None)
         if work is not None:

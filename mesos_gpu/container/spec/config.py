@@ -219,13 +219,13 @@ def one_slash(path: str) -> str:
 
 
 def is_ours(destination: str) -> bool:
-    """Tell whether a place in a container is its own, so that no volume may be put there."""
+    """Return whether a place in a container is its own, so that no volume may be put there."""
     path = PurePosixPath(one_slash(destination))
     return str(path) in OURS or any(path.is_relative_to(ours) for ours in ("/proc", "/sys"))
 
 
 def covers_host(config: ContainerConfig) -> bool:
-    """Tell whether a container without an image has a volume over the host's own files, such as /etc.
+    """Return whether a container without an image has a volume over the host's own files, such as /etc.
 
     Programs of the host that run as root for everybody, as su does, would believe what a task put there.
     """

@@ -1,4 +1,4 @@
-"""The walls around a container that are neither its namespaces nor its resources. Pure.
+"""What hardens a container beside its namespaces and its resources. Pure.
 
 Defaults are decided here. System calls: Docker's, see `seccomp_default`. `no_new_privileges`: off, as in Docker and
 Mesos (isolator linux/nnp), since sudo, ping and su in images need it so; on where a task that is not root puts a volume

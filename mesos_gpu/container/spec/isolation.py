@@ -36,7 +36,7 @@ class Isolator(Protocol):
         """
 
     def isolate(self, container_id: ContainerId, pid: int) -> None:
-        """Tell that `pid` is a process of the container, whose walls `update` may change from now on."""
+        """Tell that `pid` is a process of the container, whose access `update` may change from now on."""
 
     def update(self, container_id: ContainerId, gpus: int, release: Collection[Gpu] | None = None) -> Change:
         """Make `gpus` the number of GPUs that the running container holds and can open."""

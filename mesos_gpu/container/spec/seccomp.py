@@ -56,7 +56,7 @@ class _Rule:
     excludes: Mapping[str, Any]
 
     def holds(self, machine: Machine, capabilities: Collection[str]) -> bool:
-        """Tell whether the rule is one of a container with these capabilities on this machine."""
+        """Return whether the rule is one of a container with these capabilities on this machine."""
         wanted, refused = self.includes, self.excludes
         here = NAMES.get(machine.architecture, machine.architecture)
         if wanted.get("arches") and here not in wanted["arches"]:
@@ -107,7 +107,7 @@ def read_profile(document: Any, name: str) -> Profile:
         return BadInput(f"Failed to parse Seccomp profile '{name}': {what}")
 
     if not isinstance(document, dict):
-        raise wrong("it is no JSON object")
+        raise wrong("it is not a JSON object")
     action = document.get("defaultAction")
     if action not in ACTIONS | KILLS:
         raise wrong(f"defaultAction is {action!r}, and not one of {', '.join(sorted(ACTIONS | KILLS))}")
@@ -162,7 +162,7 @@ def _kernel(text: str) -> tuple[int, int]:
 
 
 def read_machine(architecture: str, release: str) -> Machine:
-    """Return a machine by what uname(2) says of it; a release that is no version counts as the oldest."""
+    """Return a machine by what uname(2) says of it; a release that is not a version counts as the oldest."""
     digits = "".join(one if one.isdecimal() else "." for one in release).split(".")
     numbers = [int(one) for one in digits if one] + [0, 0]
     return Machine(architecture, (numbers[0], numbers[1]))

@@ -1,4 +1,4 @@
-"""The profile of containers that ask for none: what programs need, without what only breaks out of walls. Pure.
+"""The profile of containers that ask for none: what programs need, without what only serves to break out. Pure.
 
 It lets through what Docker's default lets through (moby/profiles, seccomp/default_linux.go, as of 2026), and beyond it
 what GPU programs use and what gives no more than they have:

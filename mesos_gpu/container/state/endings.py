@@ -14,7 +14,7 @@ from mesos_gpu.mesos.ids import ContainerId
 def judge(container: LiveContainer, status: int | None, cgroups: Cgroups) -> Termination:
     """Return the termination of a container whose cgroup is still there; `status` None: nobody knows it."""
     if status is None:
-        message = "how the container ended is not known: conmon, which would have told, is gone too"
+        message = "how the container ended is not known: conmon, which keeps its exit status, has ended too"
         termination = Termination(message=message)
     else:
         termination = read_status(status)

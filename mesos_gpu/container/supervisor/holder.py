@@ -123,7 +123,7 @@ class Holder:
             listener.end()
 
     def _read(self) -> bool:
-        """Pass on what was said; tell whether more may come."""
+        """Pass on what was said; return whether more may come."""
         try:
             data = os.read(self._terminal, AT_ONCE)
         except BlockingIOError:
@@ -135,7 +135,7 @@ class Holder:
             while left:
                 left = left[os.write(self._file, left) :]
         except OSError:
-            pass  # the disk is full; the container goes on, and is heard
+            pass  # the disk is full; the container continues, and is heard
         for listener in self._listeners.values():
             listener.hear(data)
         return bool(data)

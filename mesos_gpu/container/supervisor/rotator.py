@@ -42,7 +42,7 @@ class Stream:
         self.written = os.fstat(self.file).st_size
 
     def pump(self) -> bool:
-        """Take what was said; tell whether more may come."""
+        """Take what was said; return whether more may come."""
         data, start = os.read(self.pipe, AT_ONCE), 0
         while len(data) - start > (room := max(0, self.max_bytes - self.written)):
             end = data.rfind(b"\n", start, start + room) + 1
@@ -61,7 +61,7 @@ class Stream:
             while left:
                 left = left[os.write(self.file, left) :]
         except OSError:
-            pass  # the disk is full: the container goes on
+            pass  # the disk is full: the container continues
 
     def _turn(self) -> None:
         """Begin a new file. What cannot be kept is given up."""

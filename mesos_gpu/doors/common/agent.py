@@ -59,7 +59,7 @@ class Book:
         self.address = address
         self._parts = urlsplit(address.url)
         if self._parts.scheme not in ("http", "https") or not self._parts.hostname:
-            raise BadInput(f"'{address.url}' is no address of an agent; write http://127.0.0.1:5051")
+            raise BadInput(f"'{address.url}' is not the address of an agent; write http://127.0.0.1:5051")
 
     def lend(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return a new lease, with what its container needs."""
@@ -123,7 +123,7 @@ class Book:
         try:
             return json.loads(text)
         except ValueError:
-            raise Unavailable(f"what answers at {self.address.url} is no agent of mesos-gpu") from None
+            raise Unavailable(f"what answers at {self.address.url} is not an agent of mesos-gpu") from None
 
     def _connection(self) -> http.client.HTTPConnection:
         host, port = str(self._parts.hostname), self._parts.port

@@ -92,7 +92,7 @@ class GpuPlugin:
         try:
             await self._register(kubelet, endpoint)
         except grpc.aio.AioRpcError as error:
-            log.warning("the kubelet does not take this plugin: %s", error.details())
+            log.warning("the kubelet refuses this plugin: %s", error.details())
         while _which(kubelet) == known and not await self._pause(stop):
             pass
         await serving.stop(0)

@@ -42,7 +42,7 @@ class Call:
 def read_call(words: Sequence[str], version: str) -> Call:
     """Return what a command line is. `version` is that of the docker client. Raises BadInput."""
     if not VERSION.match(version):
-        raise BadInput(f"docker says that it is version {version!r}, which is none")
+        raise BadInput(f"docker says that it is version {version!r}, which is not a version")
     at = _first_plain(words, 0, _GLOBAL)
     if at < len(words) and words[at] == "container":
         at = _first_plain(words, at + 1, _GLOBAL)
@@ -76,7 +76,7 @@ def _first_plain(words: Sequence[str], at: int, flags: set[str]) -> int:
 
 
 def _eats(word: str, flags: set[str]) -> bool:
-    """Tell whether an option's value is the next word."""
+    """Return whether an option's value is the next word."""
     if "=" in word:
         return False
     if word.startswith("--"):

@@ -154,7 +154,7 @@ def _prestart(book: Book, state: Mapping[str, Any], door: str) -> None:
             book.give_back(str(use["id"]))
         if isinstance(error, MesosGpuError):
             raise
-        raise Unavailable(f"the container cannot be let at its GPUs: {error}") from error
+        raise Unavailable(f"the container cannot be given access to its GPUs: {error}") from error
 
 
 def _docker_says(config: Mapping[str, Any], container: str) -> tuple[list[dict[str, Any]], str, str]:

@@ -29,7 +29,7 @@ _MACHINE, _DEVICE = ("cuda", "driver"), ("arch", "brand")
 def check_requirements(
     requirements: Iterable[tuple[str, str]], driver: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Raise Conflict saying what is required and what is here; BadInput for what is no expression.
+    """Raise Conflict saying what is required and what is here; BadInput for what is not an expression.
 
     `driver` is as the agent shows it (`version`, `cuda_version`), `gpus` are those that the container is given, with
     `arch` and `brand`; without any, what is required of GPUs holds.

@@ -36,7 +36,7 @@ class Wanted:
 
     @property
     def any(self) -> bool:
-        """Tell whether it wants a GPU."""
+        """Return whether it wants a GPU."""
         return self.everything or bool(self.names) or self.count is not None
 
 

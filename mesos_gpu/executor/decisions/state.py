@@ -110,7 +110,7 @@ class ExecutorState:
         return min((due_s for due_s in times if due_s is not None), default=None)
 
     def gives_agent_up(self, at: Moment) -> bool:
-        """Tell whether the agent has been gone for as long as it may be."""
+        """Return whether the agent has been gone for as long as it may be."""
         if self.agent.connected or self.agent.lost_at_s is None or self.setting.recovery_s is None:
             return False
         return at.mono_s - self.agent.lost_at_s >= self.setting.recovery_s

@@ -93,7 +93,7 @@ def authentication_and_errors(leader_url: Callable[[], str], http: HttpSettings)
 
 
 def is_page(path: str) -> bool:
-    """Tell whether a path is of the page itself, which is the same for everybody, and asks its reader who they are."""
+    """Return whether a path is of the page itself, which is the same for all, and asks its reader to log in."""
     return path in ("/", "/ui") or (path.startswith("/ui/") and not path.startswith(PAGE_API))
 
 
@@ -144,7 +144,7 @@ def changed(answer: Answer | None, *, status: int = 200) -> web.Response:
 
 
 async def read_body(request: web.Request) -> Any:
-    """Return the JSON of the body. Raises BadJson, and HTTPUnsupportedMediaType where it says that it is no JSON.
+    """Return the JSON of the body. Raises BadJson, and HTTPUnsupportedMediaType where it says that it is not JSON.
 
     Without a Content-Type anything may be in it, for JAX-RS as for us: a web page's is refused by its Origin.
     """

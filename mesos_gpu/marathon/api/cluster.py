@@ -84,7 +84,7 @@ class ClusterApi:
         return json_response({"tasks": [task for i in found for task in task_views([i], before.app(i.app_id))]})
 
     async def list_deployments(self, request: web.Request) -> web.Response:
-        """Answer with the deployments under way; with `embed=blockers` (ours) also what they wait for in vain."""
+        """Answer with the deployments under way; with `embed=blockers` (ours) also what blocks them."""
         state = self._scheduler.state
         deployments = state.deployments.values()
         ask_blockers = "blockers" in request.query.getall("embed", [])
@@ -95,7 +95,7 @@ class ClusterApi:
         return json_response([{**deployment_view(state, d), **extra(d)} for d in deployments])
 
     async def cancel_deployment(self, request: web.Request) -> web.Response:
-        """Stop a deployment, and unless forced lead its apps back to what they were."""
+        """Stop a deployment, and unless forced restore its apps as they were."""
         force = flag(request, "force")
         event = CancelDeployment(request.match_info["deployment_id"], self._scheduler.new_id(), force)
         answer = await self._scheduler.ask(event)

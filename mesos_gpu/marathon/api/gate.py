@@ -37,7 +37,7 @@ class HttpSettings:
     """Sites whose pages may read from here; `*` for all."""
     compression: bool = True
     unknown_uri_status: int = 404
-    """What a path that there is not is answered with; Marathon's own answer is 500."""
+    """The status for a path that does not exist; Marathon's own is 500."""
     max_requests: int | None = None
     """Requests that are answered at a time; streams of events do not count."""
     proxy_connect_s: float = 5.0
@@ -46,7 +46,7 @@ class HttpSettings:
 
 
 def concurrency_limit(at_most: int) -> Middleware:
-    """Return the middleware that refuses requests while so many are being answered."""
+    """Return the middleware that refuses requests beyond this number at a time."""
     active = 0
 
     @web.middleware

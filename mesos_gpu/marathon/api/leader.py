@@ -1,4 +1,4 @@
-"""/v2/leader: who leads, and making it another.
+"""/v2/leader: which Marathon leads, and ending its leadership.
 
 Source: Marathon api/v2/LeaderResource.scala.
 """
@@ -49,5 +49,5 @@ def _path(uri: str) -> Path:
     parts = urlsplit(uri)
     path = Path(unquote(parts.path))
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not path.is_absolute():
-        raise BadInput(f"backup: '{uri}' is no file:///absolute/path")
+        raise BadInput(f"backup: '{uri}' is not a file:///absolute/path")
     return path

@@ -2,7 +2,7 @@
 
 A browser reaches Marathon and often nothing else; and a page may ask its own server alone. So Marathon asks for it:
 only endpoints that are named here, only the master it follows and the agents that this one names, and only with the
-credentials that came along for Mesos in a header of their own: Marathon's are nobody else's business.
+credentials that came along for Mesos in a header of their own: Marathon's own are never passed on.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def credentials_of(request: web.Request) -> str | None:
 
 
 def unknown_to_mesos() -> web.Response:
-    """Say that master or agent want to know who asks, in words that make no browser ask by itself."""
-    response = refusal(401, "Mesos wants to know who you are.")
+    """Say that master or agent need credentials, without the header that makes a browser ask for them."""
+    response = refusal(401, "Mesos needs credentials.")
     response.headers["X-Wanted-By"] = "mesos"
     return response

@@ -1,4 +1,4 @@
-"""A Marathon that stands by passes every request on to the leader, and sends listeners there.
+"""A standby Marathon passes every request on to the leader, and redirects listeners to it.
 
 Source: Marathon api/LeaderProxyFilter.scala and its forwarder: /v2/events is redirected, a request that comes
 while nobody is known to lead waits for 2.5 s, and one that went in a circle is refused.

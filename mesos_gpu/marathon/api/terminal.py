@@ -1,6 +1,6 @@
 """/ui/api/agents/AGENT/terminal: a shell, or any program, in the container of a task, with a terminal to type in.
 
-A page cannot send a request that goes on and on (Fetch standard: streams as bodies want HTTP/2), nor put a header into
+A page cannot send a request that never ends (Fetch standard: streams as bodies want HTTP/2), nor put a header into
 a WebSocket's. So what is said comes as the answer of one request, and what is typed in requests of its own, each with
 the credentials and the header of every call of the page. From here on it is Mesos': LAUNCH_NESTED_CONTAINER_SESSION,
 whose answer is what is said, and one ATTACH_CONTAINER_INPUT that carries all that is typed (Mesos src/slave/http.cpp).

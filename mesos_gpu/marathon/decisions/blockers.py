@@ -1,7 +1,7 @@
 """Deployments that cannot go on by themselves because the GPUs they wait for are held by what they replace.
 
 A rolling upgrade that starts new instances before it ends old ones needs room for both. On a cluster whose GPUs are
-all in use there is none, and Marathon waits for ever without a word. This finds such deployments; nothing is changed.
+all in use there is none, and Marathon waits forever without a word. This finds such deployments; nothing is changed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _ending(state: State, instance: Instance) -> bool:
 
 
 def _would_do(state: State, spec: RunSpec, instances: list[Instance], old: list[Instance]) -> bool:
-    """Tell whether a new instance may go where an old one is: else its GPUs are not what is missing."""
+    """Return whether a new instance may go where an old one is: else its GPUs are not what is missing."""
     new = [i for i in instances if i.wanted and i.active and not lifecycle.outdated(i, spec)]
     constraints = spec.document["constraints"]
     return any(
@@ -86,7 +86,7 @@ def _would_do(state: State, spec: RunSpec, instances: list[Instance], old: list[
 
 
 def _no_gpus_anywhere(state: State, spec: RunSpec) -> bool:
-    """Tell whether no agent's last offer had enough GPUs where the app may go. Full agents make no offer at all.
+    """Return whether no agent's last offer had enough GPUs where the app may go. Full agents make no offer at all.
 
     What constraints refuse stays so as long as nothing moves: attributes are fixed, and so are the instances counted.
     """

@@ -35,7 +35,7 @@ def policy_of(draft: Draft, spec: RunSpec, *, gpus_offered: bool = True) -> str:
 
 
 def worth_waiting(draft: Draft, documents: Sequence[OfferDocument], ready: Mapping[str, Sequence[str]]) -> bool:
-    """Tell whether offers are held for a moment, as others may come that suit better.
+    """Return whether offers are held for a moment, as others may come that suit better.
 
     Not on an idle cluster, nor when every agent that is known has offered, nor when nothing that waits would choose.
     """
@@ -73,7 +73,7 @@ class Choice:
         return POLICIES[policy_of(self._draft, spec, gpus_offered=self._gpus_offered)].rank is not Rank.ORDER
 
     def _place_one(self, app_id: str, ready: dict[str, deque[str]], unfit: set[OfferId]) -> bool:
-        """Start one instance of an app; tell whether another may be tried. `unfit` learns what does not suit it."""
+        """Start one instance of an app; return whether another may be tried. `unfit` learns what does not suit it."""
         spec = self._draft.app(app_id)
         if spec is None or not self._draft.tokens.left:
             return False

@@ -9,7 +9,7 @@ from mesos_gpu.marathon.state.draft import Draft
 
 
 def heed_the_clock(draft: Draft) -> None:
-    """Bring back what lies further ahead than it can by this clock: it was noted when the clock was ahead."""
+    """Reset times that lie further ahead than this clock allows: they were noted when the clock was ahead."""
     now_s, settings = draft.now_s, draft.settings
     for app_id, known in list(draft.backoffs.items()):
         if known.reference_s > now_s:

@@ -1,4 +1,4 @@
-"""Runs of jobs: started when it is time, ended when their task has, started anew where the job wants that.
+"""Runs of jobs: started when it is time, ended when their task has, started again where the job wants that.
 
 A run begins with its RunSpec, of which `progress` keeps one instance; it ends with it. What is decided about a task's
 end is on disk, with the task's status, before the status is acknowledged: so no run is carried out twice.
@@ -102,7 +102,7 @@ def take_status(draft: Draft, instance: Instance, task_id: TaskId, status: TaskS
 
 
 def _never_started(instance: Instance, status: TaskStatus) -> bool:
-    """Tell whether the task of an instance certainly never ran, so that another may take its place.
+    """Return whether the task of an instance certainly never ran, so that another may take its place.
 
     The master refused it, or does not know it and nobody ever heard of it: it would have kept an end that we have
     not acknowledged.

@@ -104,7 +104,7 @@ def _reschedule(draft: Draft, instance: Instance, spec: RunSpec) -> None:
 
 
 def outdated(instance: Instance, spec: RunSpec) -> bool:
-    """Tell whether an instance was made for an older configuration of its app."""
+    """Return whether an instance was made for an older configuration of its app."""
     return instance.version < spec.config_version
 
 

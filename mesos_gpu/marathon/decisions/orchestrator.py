@@ -235,7 +235,7 @@ def _call_failed(draft: Draft, event: CallFailed) -> None:
     """Make good what a call that did not get through leaves open; statuses and offers come again by themselves."""
     call = event.call
     if isinstance(call, Launch):
-        # The tasks may run or not: only the master knows. If it has none of them it says so, and they start anew.
+        # The tasks may run or not: only the master knows. If it has none of them it says so, and they start again.
         draft.actions += [
             Say(f"what was to be done on offer {call.offer_id} failed: {', '.join(call.task_ids)}: {event.problem}"),
             Decline([call.offer_id], 0.0),

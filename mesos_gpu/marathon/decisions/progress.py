@@ -92,7 +92,7 @@ def _drop(draft: Draft, deployment: Deployment) -> None:
 
 
 def _work(draft: Draft, work: Work, app_id: str) -> bool:
-    """Do what can be done now for one action; tell whether it is done."""
+    """Do what can be done now for one action; return whether it is done."""
     spec = draft.app(app_id)
     if work is Work.STOP:
         return _stop(draft, app_id) if spec is None else True
@@ -150,7 +150,7 @@ def _at_work(draft: Draft, spec: RunSpec) -> list[Instance]:
 
 
 def healthy(draft: Draft, instance: Instance) -> bool:
-    """Tell whether an instance runs and is well by the checks of its own version; without checks, running is enough."""
+    """Return whether an instance runs and is healthy by its own version's checks; without any, running is enough."""
     if instance.phase is not Phase.RUNNING or instance.task is None or instance.task.id in draft.kills:
         return False
     spec = draft.spec_of(instance)
@@ -162,7 +162,7 @@ def healthy(draft: Draft, instance: Instance) -> bool:
 
 
 def ready(draft: Draft, instance: Instance) -> bool:
-    """Tell whether a deployment may count on a new instance: healthy, and ready where the app has a readiness check."""
+    """Return whether a deployment may count a new instance: healthy, and ready where the app has a readiness check."""
     if not healthy(draft, instance):
         return False
     spec = draft.spec_of(instance)
@@ -195,7 +195,7 @@ def victims(draft: Draft, candidates: Sequence[Instance], spec: RunSpec, count: 
 
 
 def _replaceable(instance: Instance, spec: RunSpec, now_s: float) -> bool:
-    """Tell whether an instance on a lost agent has been away so long that another takes its place."""
+    """Return whether an instance on a lost agent has been away so long that another takes its place."""
     strategy = spec.document["unreachableStrategy"]
     if instance.phase is not Phase.UNREACHABLE or strategy == "disabled" or instance.task is None:
         return False

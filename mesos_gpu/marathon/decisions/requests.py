@@ -32,7 +32,7 @@ from mesos_gpu.mesos.ids import TaskId
 _OLDER_FORMS = {"ports": "portDefinitions", "uris": "fetch", "ipAddress": "networks"}
 
 MAX_INSTANCES = 50_000
-"""Of one app or pod. Nobody has run more with Marathon, and a slip of the keyboard must not end this process."""
+"""Of one app or pod. Nobody has run more with Marathon, and a typing error must not end this process."""
 
 
 class NoPortLeft(MesosGpuError):
@@ -87,7 +87,7 @@ def kill_tasks(draft: Draft, event: KillTasks) -> None:
 
 
 def cancel_deployment(draft: Draft, event: CancelDeployment) -> None:
-    """Stop a deployment, and unless forced lead its apps back. Raises NotFound, or TooMany."""
+    """Stop a deployment, and unless forced restore its apps. Raises NotFound, or TooMany."""
     deployment = draft.deployments.get(event.deployment_id)
     if deployment is None:
         raise NotFound(f"DeploymentPlan {event.deployment_id} does not exist")

@@ -3,9 +3,8 @@
 An instance of such an app starts in two steps. First what it needs is reserved on an agent and its volumes are made of
 it, under labels with the instance's id; when that comes back in an offer, a task starts on it. Later tasks of the
 instance do the same, so they stay on the agent and find their data.
-Source: Marathon core/launcher/impl/InstanceOpFactoryImpl, core/matcher/reconcile/impl/OfferMatcherReconciler.
-
-Source: Marathon core/launcher/impl/InstanceOpFactoryHelper.scala, mesos/PersistentVolumeMatcher.scala.
+Source: Marathon core/launcher/impl/InstanceOpFactoryImpl.scala and InstanceOpFactoryHelper.scala,
+core/matcher/reconcile/impl/OfferMatcherReconciler.scala, mesos/PersistentVolumeMatcher.scala.
 """
 
 from __future__ import annotations
@@ -205,7 +204,7 @@ def _placeholder(instance: Instance, kept: Reservation) -> Task:
 
 
 def after_subscribing(draft: Draft) -> None:
-    """Give reservations that are not confirmed their time anew: nothing could confirm them while we were away."""
+    """Give reservations that are not confirmed their time again: nothing could confirm them while we were away."""
     for instance in list(draft.instances.values()):
         known = instance.reservation
         if known is not None and not known.confirmed and not instance.released:

@@ -40,7 +40,7 @@ class OpenOffer:
 
     @property
     def full(self) -> bool:
-        """Tell whether as many instances start here as may on one offer."""
+        """Return whether as many instances start here as may on one offer."""
         return len(self._started) + self._reserved >= self._draft.settings.max_instances_per_offer
 
     def fill(self, ready: dict[str, deque[str]]) -> None:
@@ -89,7 +89,7 @@ class OpenOffer:
         return True
 
     def close(self, refuse_s: float) -> bool:
-        """Say what is to be done; tell whether the offer was used. `refuse_s`: for how long its rest is refused."""
+        """Say what is to be done; return whether the offer was used. `refuse_s`: for how long its rest is refused."""
         for app_id, entry in self._refused.items():
             self._draft.queue.put(app_id, entry)
         if not self._started and not self._operations:

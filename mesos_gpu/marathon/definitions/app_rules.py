@@ -24,12 +24,12 @@ SINGLE_INSTANCE_LABEL = "MARATHON_SINGLE_INSTANCE_APP"
 
 
 def is_resident(app: App) -> bool:
-    """Tell whether the app's tasks own volumes that outlive them (or it says so with `residency`)."""
+    """Return whether the app's tasks own volumes that outlive them (or it says so with `residency`)."""
     return "residency" in app or any("persistent" in volume for volume in volumes(app))
 
 
 def is_single(app: App) -> bool:
-    """Tell whether a label says that there may never be two instances."""
+    """Return whether a label says that there may never be two instances."""
     return str(app.get("labels", {}).get(SINGLE_INSTANCE_LABEL, "")).lower() == "true"
 
 

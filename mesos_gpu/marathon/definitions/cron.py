@@ -2,7 +2,7 @@
 
 What counts is what a clock in the time zone shows. A time that a day skips (in spring) is taken at the moment of the
 skip. Of a time that comes twice (in autumn) the first is taken; both are where the expression names no hours, so that
-something that runs every ten minutes goes on doing so.
+something that runs every ten minutes continues doing so.
 """
 
 from __future__ import annotations

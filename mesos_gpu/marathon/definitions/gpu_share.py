@@ -48,7 +48,7 @@ def share_problems(
         yield Problem(where, str(error), str(error), "see docs/do/sharing.md for what can be asked")
         return
     if asked is not None and rules.known and not rules.shares:
-        sentence = "this Marathon cannot ask for a part of a GPU: it would drop the wish and start the task without"
+        sentence = "this Marathon cannot ask for a part of a GPU: it would drop the request and start the task without"
         advice = "use this project's mesos-gpu-marathon, which can beside it on the same cluster, or ask for whole GPUs"
         yield Problem(
             f"{path}/gpuShare" if share is not None else f"{path}/{variables_path}", sentence, sentence, advice
@@ -67,5 +67,5 @@ def _read(share: Document) -> ShareAsk:
         raise BadInput(f"devices names a card twice: {', '.join(devices)}")
     cards = share.get("cards", len(devices) or len(amounts))
     if devices and cards != len(devices):
-        raise BadInput(f"cards is {cards}, and devices names {len(devices)}: leave one of them out")
+        raise BadInput(f"cards is {cards}, and devices names {len(devices)}: keep one of them out")
     return ShareAsk(padded(amounts, cards), share["weight"], bool(share["highPriority"]), devices, share.get("cardGiB"))

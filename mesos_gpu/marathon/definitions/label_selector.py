@@ -43,7 +43,7 @@ def parse_selector(text: str) -> tuple[_Term, ...]:
 
 
 def selects(terms: tuple[_Term, ...], labels: Mapping[str, str]) -> bool:
-    """Tell whether labels fulfil every term. A label that is missing never does, `!=` and `notin` included."""
+    """Return whether labels fulfil every term. A label that is missing never does, `!=` and `notin` included."""
     return all(
         term.key in labels and (term.values is None or (labels[term.key] in term.values) == term.wanted)
         for term in terms

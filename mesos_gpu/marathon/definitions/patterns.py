@@ -35,7 +35,7 @@ def pattern_problem(text: str) -> str | None:
 
 @lru_cache(maxsize=16_384)
 def like(pattern: str, text: str) -> bool:
-    """Tell whether all of `text` matches. An expression that only Java understands matches nothing.
+    """Return whether all of `text` matches. An expression that only Java understands matches nothing.
 
     Remembered, because the same few attributes of agents are asked about with every offer.
     """

@@ -64,7 +64,7 @@ def run_definition(pod: Mapping[str, Any]) -> Document:
         "healthChecks": [],
         "readinessChecks": [],
         "networks": pod["networks"],
-        # How many instances there are is no part of what they are: a change of it alone replaces none.
+        # How many instances there are is not part of what they are: a change of it alone replaces none.
         "pod": {key: value for key, value in pod.items() if key != "scaling"},
     }
     definition["gpus"] = int(definition["gpus"])

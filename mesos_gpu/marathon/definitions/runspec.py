@@ -59,7 +59,7 @@ class RunSpec:
 
     @property
     def is_pod(self) -> bool:
-        """Tell whether it is a pod."""
+        """Return whether it is a pod."""
         return "pod" in self.document
 
     @property
@@ -70,7 +70,7 @@ class RunSpec:
 
     @property
     def resident(self) -> bool:
-        """Tell whether its instances stay on the agents that have their volumes."""
+        """Return whether its instances stay on the agents that have their volumes."""
         return bool(self.persistent_volumes)
 
     @property
@@ -114,6 +114,6 @@ def restarted(spec: RunSpec, version: str) -> RunSpec:
 
 
 def differs_in_config(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether two definitions differ in more than the number of instances."""
+    """Return whether two definitions differ in more than the number of instances."""
     keys = {*one, *other} - {*_SCALING_KEYS}
     return any(one.get(key) != other.get(key) for key in keys)

@@ -19,22 +19,22 @@ _SAYS_NOTHING = {"$schema", "$id", "$defs", "title", "description", "default", "
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a value is a number to Marathon: finite."""
+    """Return whether a value is a number to Marathon: finite."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def is_integer(value: Any) -> bool:
-    """Tell whether a value is an integer to Marathon: 32 bits, and no float."""
+    """Return whether a value is an integer to Marathon: 32 bits, and no float."""
     return isinstance(value, int) and not isinstance(value, bool) and -_INT_LIMIT <= value < _INT_LIMIT
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Tell whether a text matches a pattern. Python's `$` matches before a final newline, JSON Schema's does not."""
+    """Return whether a text matches a pattern. Python's `$` matches before a final newline, JSON Schema's does not."""
     return re.search(pattern, text) is not None and not (pattern.endswith("$") and text.endswith("\n"))
 
 
 def fits(value: Any, schema: Schema, root: Schema) -> bool:
-    """Tell whether a value surely fits a schema, whose `$defs` are in `root`; False also when that is not known."""
+    """Return whether a value surely fits a schema, whose `$defs` are in `root`; False also when that is not known."""
     for keyword, wanted in schema.items():
         if keyword in _SAYS_NOTHING:
             continue

@@ -144,7 +144,7 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
 
     @property
     def gave_up(self) -> bool:
-        """Tell whether it has aborted, and was not stopped."""
+        """Return whether it has aborted, and was not stopped."""
         return self.began and bool(self.aborted) and not self._asked_to_stop.is_set()
 
     def start(self) -> None:
@@ -268,7 +268,7 @@ class PymesosLink:
             self._worker.join()
 
     def consume_interrupt(self) -> bool:
-        """Tell whether a SIGINT that has just arrived came from an aborting driver; each abort counts once."""
+        """Return whether a SIGINT that has just arrived came from an aborting driver; each abort counts once."""
         for driver in self._made:
             if driver.gave_up and not driver.interrupt_seen:
                 driver.interrupt_seen = True
@@ -325,7 +325,7 @@ class PymesosLink:
     def _watch(self) -> None:
         driver = self._driver
         if driver is not None and not driver.gave_up and monotonic() - driver.heard_at > self._silence_s:
-            log.warning("nothing from the master for %g s; connecting anew", self._silence_s)
+            log.warning("nothing from the master for %g s; connecting again", self._silence_s)
             self._drop(driver)
             self._connect(driver.framework_id)
 

@@ -55,7 +55,7 @@ class Election:
             self.over.set_result(status)
 
     async def settled(self, patience_s: float) -> bool:
-        """Tell whether it is known who leads: we do, or another; wait a while for it."""
+        """Return whether it is known who leads: we do, or another; wait a while for it."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + patience_s
         while not self.leading and self.leader in (None, self.address):

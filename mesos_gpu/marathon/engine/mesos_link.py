@@ -15,7 +15,7 @@ Inbox: TypeAlias = Callable[[LinkEvent], None]
 
 
 class MesosLink(Protocol):
-    """A connection that makes itself anew whenever it breaks, until it is stopped. No method waits for the master."""
+    """A connection that makes itself again whenever it breaks, until it is stopped. No method waits for the master."""
 
     def start(self, framework_id: FrameworkId | None, inbox: Inbox) -> None:
         """Subscribe, as the framework of that id or as a new one, and go on telling `inbox` what happens."""

@@ -95,7 +95,7 @@ class Scheduler:
         self._inbox: deque[_Asked] = deque()
         self._wake = asyncio.Event()
         self._prober = Prober(lambda event: self._put(event, None), at_a_time=settings.max_concurrent_checks)
-        # One thread: saves come one after another, and the loop goes on serving while the disk works.
+        # One thread: saves come one after another, and the loop continues serving while the disk works.
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="store")
 
     @property

@@ -47,7 +47,7 @@ class Probe:
     """The name of a readiness check."""
 
     def passes(self, status: int) -> bool:
-        """Tell whether an HTTP status is a success."""
+        """Return whether an HTTP status is a success."""
         return status in (_SUCCESS if self.good is None else self.good)
 
 

@@ -39,7 +39,7 @@ class Place(Protocol):
 
 
 def fulfilled(constraint: Sequence[str], place: Place, placed: Sequence[Task], instances: int) -> bool:
-    """Tell whether one more instance may go to an agent.
+    """Return whether one more instance may go to an agent.
 
     `placed` are the tasks of the app that count (those not about to be replaced), oldest first, `instances` how many
     are asked for.
@@ -70,7 +70,7 @@ def all_fulfilled(
     instances: int,
     home_region: str | None = None,
 ) -> bool:
-    """Tell whether every constraint lets one more instance go to an agent.
+    """Return whether every constraint lets one more instance go to an agent.
 
     An app that names no region or zone stays in `home_region`, the master's, or where there are none.
     """

@@ -18,7 +18,7 @@ ROOT = "root"
 
 
 def is_root_disk(resource: Resource) -> bool:
-    """Tell whether a resource is no disk of its own kind: what an app's `disk` may be taken from."""
+    """Return whether a resource is no disk of its own kind: what an app's `disk` may be taken from."""
     return '"source"' not in resource.other
 
 

@@ -179,7 +179,7 @@ def accepted_roles(spec: RunSpec, behaviour: RolesBehaviour = RolesBehaviour.ANY
 
 
 def wasted(spec: RunSpec, offer: Offer, flag: GpuBehaviour) -> bool:
-    """Tell whether an app without GPUs would sit on an agent that offers some, where that is not wanted."""
+    """Return whether an app without GPUs would sit on an agent that offers some, where that is not wanted."""
     label = spec.document["labels"].get(BEHAVIOUR_LABEL)
     behaviour = GpuBehaviour(label) if label in list(GpuBehaviour) else flag
     return behaviour is GpuBehaviour.RESTRICTED and offer.gpus > 0 and spec.gpus == 0 and not any(spec.shares)

@@ -72,7 +72,7 @@ def task_group(
     The containers together take what was found, each its own part of it, so that nothing is left over or missing.
     """
     pod = spec.document["pod"]
-    # An executor that ends may still be there when its instance starts anew on the same machine: each has its own id.
+    # An executor that ends may still be there when its instance starts again on the same machine: each has its own id.
     executor_id = ExecutorId(f"instance-{instance.id}.{instance.incarnation + 1}")
     parts = _parts(spec, instance, found, pick)
     own_limits = any("resourceLimits" in container for container in pod["containers"])

@@ -26,7 +26,7 @@ class Backoff:
         return self.reference_s + self.delay_s
 
     def forgotten(self, now_s: float) -> bool:
-        """Tell whether the app has lived so long without failing that its past no longer counts."""
+        """Return whether the app has lived so long without failing that its past no longer counts."""
         return now_s > self.reference_s + self.max_delay_s
 
     def advanced(self, now_s: float) -> Backoff:

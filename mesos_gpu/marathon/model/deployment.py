@@ -51,13 +51,13 @@ class Deployment:
         object.__setattr__(self, "apps", apps)
 
     def is_pod(self, app_id: str) -> bool:
-        """Tell whether one of those affected is a pod."""
+        """Return whether one of those affected is a pod."""
         spec = self.target.get(app_id) or self.original.get(app_id)
         return spec is not None and spec.is_pod
 
     @property
     def finished(self) -> bool:
-        """Tell whether no step is left."""
+        """Return whether no step is left."""
         return self.current >= len(self.steps)
 
 

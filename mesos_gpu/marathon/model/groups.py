@@ -36,7 +36,7 @@ class Root:
 
 
 def within(item_id: str, group_id: str) -> bool:
-    """Tell whether an id lies in a group, at any depth. A group does not lie in itself."""
+    """Return whether an id lies in a group, at any depth. A group does not lie in itself."""
     return item_id != group_id and item_id.startswith(group_id.rstrip("/") + "/")
 
 
@@ -60,7 +60,7 @@ def all_groups(said: Mapping[str, Group], app_ids: Iterable[str]) -> dict[str, G
 
 
 def is_top_level(group_id: str) -> bool:
-    """Tell whether a group lies directly in the root."""
+    """Return whether a group lies directly in the root."""
     return group_id != ROOT and group_id.count("/") == 1
 
 

@@ -30,7 +30,7 @@ class Health:
 
     @property
     def alive(self) -> bool:
-        """Tell whether the last result was good."""
+        """Return whether the last result was good."""
         return self.last_success_s is not None and self.consecutive_failures == 0
 
     def after_success(self, now_s: float) -> Health:
@@ -53,7 +53,7 @@ class Health:
 
 
 def is_mesos_level(check: Mapping[str, Any]) -> bool:
-    """Tell whether the executor runs this check, and not Marathon."""
+    """Return whether the executor runs this check, and not Marathon."""
     protocol = str(check["protocol"])
     return protocol == "COMMAND" or protocol.startswith("MESOS_")
 
@@ -64,14 +64,14 @@ def mesos_level(checks: Sequence[Mapping[str, Any]]) -> int | None:
 
 
 def ignores_failure(check: Mapping[str, Any], known: Health, started_s: float | None, now_s: float) -> bool:
-    """Tell whether a failure does not count: the task is not running, or has never been well and is within grace."""
+    """Return whether a failure does not count: the task is not running, or has never been well and is within grace."""
     if started_s is None:
         return True
     return known.first_success_s is None and now_s < started_s + float(check["gracePeriodSeconds"])
 
 
 def must_end(check: Mapping[str, Any], before: Health, after: Health) -> bool:
-    """Tell whether a failure is the one that ends the task.
+    """Return whether a failure is the one that ends the task.
 
     Checks of Marathon's own look at the streak before this failure: a task goes at failure maxConsecutiveFailures
     + 1, and 0 means never. Mesos-level ones look at the streak with it, so 0 ends a task at its first failure.

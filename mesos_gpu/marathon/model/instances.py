@@ -57,7 +57,7 @@ class IllegalTransition(ValueError):
 
 
 # News about a task may come twice or late (agents send an update again until it is acknowledged), so a living task
-# never goes back to a phase it has left; only the return of an agent says anew where the task is.
+# never goes back to a phase it has left; only the return of an agent says again where the task is.
 NEXT_PHASE: Mapping[tuple[Phase, Cause], Phase] = {
     (Phase.SCHEDULED, Cause.LAUNCHED): Phase.PROVISIONED,
     (Phase.SCHEDULED, Cause.SHELVED): Phase.ENDED,
@@ -136,7 +136,7 @@ class ContainerTask:
 
     @property
     def ended(self) -> bool:
-        """Tell whether it no longer runs."""
+        """Return whether it no longer runs."""
         return is_terminal(self.state) or self.state == "TASK_UNKNOWN"
 
 
@@ -173,7 +173,7 @@ class Task:
         return tuple(c.id for c in self.containers if not c.ended) if self.containers else (self.id,)
 
     def has(self, task_id: str) -> bool:
-        """Tell whether one of Mesos' tasks that fill the instance has this id."""
+        """Return whether one of Mesos' tasks that fill the instance has this id."""
         return any(c.id == task_id for c in self.containers) if self.containers else task_id == self.id
 
 
@@ -204,22 +204,22 @@ class Instance:
 
     @property
     def wanted(self) -> bool:
-        """Tell whether it is meant to run."""
+        """Return whether it is meant to run."""
         return self.goal is Goal.RUNNING
 
     @property
     def active(self) -> bool:
-        """Tell whether it has a task that may be alive somewhere."""
+        """Return whether it has a task that may be alive somewhere."""
         return self.phase not in (Phase.SCHEDULED, Phase.ENDED)
 
     @property
     def resting(self) -> bool:
-        """Tell whether it has no task and wants none, but keeps its volumes for later."""
+        """Return whether it has no task and wants none, but keeps its volumes for later."""
         return self.phase is Phase.ENDED and self.goal is Goal.STOPPED
 
     @property
     def released(self) -> bool:
-        """Tell whether nothing is left of it but a reservation that is to be given back."""
+        """Return whether nothing is left of it but a reservation that is to be given back."""
         return self.phase is Phase.ENDED and self.goal is Goal.DECOMMISSIONED
 
     @property

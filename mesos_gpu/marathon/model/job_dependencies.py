@@ -69,7 +69,7 @@ def after_end(parent_id: str, jobs: Mapping[str, Job], *, success: bool) -> Iter
 
 
 def due(job: Job) -> bool:
-    """Tell whether a job should start: it does not run, and each parent's latest run has succeeded since its last.
+    """Return whether a job should start: it does not run, and each parent's latest run has succeeded since its last.
 
     Metronome remembers these in memory alone, and a job whose own run has failed never again starts by itself; here
     they are on disk, and a run that failed is a last run like any other.

@@ -45,16 +45,16 @@ class Schedule:
         return replace(self, next_s=None, found_s=None)
 
     def misled(self, now_s: float) -> bool:
-        """Tell whether the next time was found on a clock that was ahead, and has been put right since.
+        """Return whether the next time was found on a clock that was ahead, and has been put right since.
 
-        Less than CORRECTION_S is no correction: what has run is not to run again for it.
+        Less than CORRECTION_S is not a correction: what has run is not to run again for it.
         """
         if not self.enabled or self.next_s is None:
             return False
         return self.found_s is None or now_s < self.found_s - CORRECTION_S
 
     def due(self, now_s: float) -> bool:
-        """Tell whether a run should have started by now."""
+        """Return whether a run should have started by now."""
         return self.enabled and self.next_s is not None and self.next_s <= now_s
 
     def latest(self, now_s: float) -> float | None:
@@ -91,7 +91,7 @@ class Run:
     policy: str
     """NEVER or ON_FAILURE."""
     active_deadline_s: float | None = None
-    """Until when a failed run starts anew; None: always."""
+    """Until when a failed run starts again; None: always."""
     start_by_s: float | None = None
     """Until when its first task must have started; None: any time."""
     tasks: tuple[TaskRecord, ...] = ()
@@ -108,7 +108,7 @@ class Run:
         return replace(self, start_by_s=None)
 
     def starts_again(self, now_s: float) -> bool:
-        """Tell whether a failed run starts anew."""
+        """Return whether a failed run starts again."""
         return self.policy == "ON_FAILURE" and (self.active_deadline_s is None or now_s < self.active_deadline_s)
 
 
@@ -172,7 +172,7 @@ class Job:
         return replace(self, schedules={**self.schedules, schedule.id: schedule})
 
     def finished(self, run: Run, now_s: float, *, success: bool) -> Job:
-        """Return the job after one of its runs has ended; the jobs that it depends on must succeed anew then."""
+        """Return the job after one of its runs has ended; the jobs that it depends on must succeed again then."""
         ended = FinishedRun(run.id, run.created_s, now_s, success, run.tasks)
         left = {run_id: other for run_id, other in self.runs.items() if run_id != run.id}
         return replace(self, runs=left, history=self.history.after(ended), succeeded=frozenset())

@@ -1,8 +1,7 @@
 """How many tasks may be started before the cluster has shown that it copes.
 
 Each start takes a token, each task that comes to run gives it back, and after each interval all are there again.
-Source: Marathon OfferMatcherManager (--launch_tokens, --launch_token_refresh_interval).
-
+The flags are --launch_tokens and --launch_token_refresh_interval.
 Source: Marathon core/flow/impl/OfferMatcherLaunchTokensActor.scala, core/flow/LaunchTokenConfig.scala.
 """
 

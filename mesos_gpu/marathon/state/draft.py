@@ -51,7 +51,7 @@ class Draft(Books):
         self.roots = (root, *self.roots[: self.settings.max_versions - 1])
 
     def enforces_role(self, app_id: str) -> bool:
-        """Tell whether the top-level group of an app has enforceRole."""
+        """Return whether the top-level group of an app has enforceRole."""
         said = self.roots[0].groups if self.roots else {}
         return top_group(app_id) in enforced(said)
 
@@ -69,7 +69,7 @@ class Draft(Books):
         self.touched.add(app_id)
 
     def has_members(self, app_id: str) -> bool:
-        """Tell whether an app has instances, also while the last of them are being ended."""
+        """Return whether an app has instances, also while the last of them are being ended."""
         return bool(self.members.of(app_id))
 
     def waiting_instances(self) -> list[Instance]:
@@ -81,7 +81,7 @@ class Draft(Books):
         return set(self.waiting.values())
 
     def all_asked_for(self) -> bool:
-        """Tell whether offers were asked for, for everything that waits, and nothing has changed that since.
+        """Return whether offers were asked for, for everything that waits, and nothing has changed that since.
 
         What was asked for is never more than what waits, so their numbers tell; it saves a walk at most events.
         """

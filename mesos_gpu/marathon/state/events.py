@@ -131,7 +131,7 @@ class KillTasks:
 
 @dataclass(frozen=True, slots=True)
 class CancelDeployment:
-    """Stop a deployment where it is (`force`), or lead its apps back to what they were."""
+    """Stop a deployment where it is (`force`), or restore its apps as they were."""
 
     deployment_id: str
     new_deployment_id: str

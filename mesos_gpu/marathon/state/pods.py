@@ -69,7 +69,7 @@ def verdict(task: Task) -> bool | None:
 
 
 def healthy(spec: RunSpec, task: Task) -> bool:
-    """Tell whether every container that has a health check is well; one that came to a good end is."""
+    """Return whether every container that has a health check is well; one that came to a good end is."""
     checked = {item["name"] for item in spec.document["pod"]["containers"] if "healthCheck" in item}
     return all(
         container.healthy is True or container.state == "TASK_FINISHED"

@@ -38,7 +38,7 @@ class Settings:
     """So many revives may follow one another at once before the interval counts: several apps sent in a row then
     start as quickly as one (Marathon makes the second wait)."""
     launch_timeout_s: float = 300.0
-    """A task that is not running after so long is ended and started anew."""
+    """A task that is not running after so long is ended and started again."""
     reservation_timeout_s: float = 20.0
     """What was reserved must show in an offer within so long; else another try is made elsewhere."""
     confirm_timeout_s: float = 300.0

@@ -39,7 +39,7 @@ class Lasting:
 
 @dataclass
 class Books(Lasting):
-    """What lasts, and what a new process learns anew."""
+    """What lasts, and what a new process learns again."""
 
     members: Members = field(default_factory=Members)
     """Instance ids by app id; also of apps that are gone while their tasks are being ended."""

@@ -1,6 +1,6 @@
 """The program mesos-gpu-marathon-state: copies all that lasts from one store into another that is empty.
 
-So a Marathon moves from its file to ZooKeeper and back, and backups are made and restored. It goes on as the same
+So a Marathon moves from its file to ZooKeeper and back, and backups are made and restored. It continues as the same
 framework, with its tasks; the Marathons at both ends must be stopped.
 """
 

@@ -145,7 +145,7 @@ def _create(path: Path) -> None:
     if log.exists() and log.stat().st_size > 0:
         # SQLite would replay it into the new file; and what it holds was not meant to be given up.
         raise Unavailable(
-            f"{path} is gone, but {log.name}, which belongs to it, is there: put back {path.name}, or, to begin anew "
+            f"{path} is gone, but {log.name}, which belongs to it, is there: put back {path.name}, or, to begin again "
             f"without its apps, remove {log.name} too"
         )
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
@@ -166,6 +166,6 @@ def _create(path: Path) -> None:
 def _emptied(path: Path) -> str:
     return (
         f"{path} is empty, and it was not when it was made: what Marathon wrote there is lost (a full disk, a damaged "
-        "file system or a program that cut it off). Put back a copy of it, or, to begin anew without its apps, remove "
+        "file system or a program that cut it off). Put back a copy of it, or, to begin again without its apps, remove "
         f"{path.name} and {path.name}-wal; tasks that run then end when the master has waited for their framework"
     )

@@ -1,4 +1,4 @@
-"""Where what lasts is kept: SQLite on one machine (store_sqlite.py), ZooKeeper on several (store_zookeeper.py)."""
+"""Where what lasts is kept: SQLite on one machine (sqlite.py), ZooKeeper on several (zookeeper.py)."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def _blocked(it: Situation) -> tuple[str, str, list[str]]:
 
 
 def _waits_for_itself(it: Situation, able: Sequence[Verdict]) -> bool:
-    """Tell whether nothing but GPUs is missing where the app could run, and its own old instances hold enough."""
+    """Return whether nothing but GPUs is missing where the app could run, and its own old instances hold enough."""
     if any(lack.kind != "gpus" for verdict in able for lack in verdict.lacks):
         return False
     return any(

@@ -1,4 +1,4 @@
-"""What one agent lacks for one instance: for ever, or only now. Pure.
+"""What one agent lacks for one instance: forever, or only now. Pure.
 
 The rules are the scheduler's (marathon/matching/matching.py); constraints are judged by the very same function.
 """
@@ -43,18 +43,18 @@ class Verdict:
     agent_id: str
     lacks: tuple[Lack, ...] = ()
     slots: int = 0
-    """How many instances an empty agent would take; 0 when it lacks something for ever."""
+    """How many instances an empty agent would take; 0 when it lacks something forever."""
     offered: bool = False
     """Whether Marathon has had an offer of it for this app."""
 
     @property
     def now(self) -> bool:
-        """Tell whether it could take an instance now."""
+        """Return whether it could take an instance now."""
         return not self.lacks
 
     @property
     def ever(self) -> bool:
-        """Tell whether it could take an instance once tasks end."""
+        """Return whether it could take an instance once tasks end."""
         return not any(lack.for_ever for lack in self.lacks)
 
 
@@ -150,7 +150,7 @@ def _amounts(wish: Wish, agent: Agent, holders: Sequence[Holder]) -> list[Lack]:
 
 
 def _only_offered(asked: Mapping[str, float], wish: Wish, agent: Agent) -> bool:
-    """Tell whether an agent has room, but all or part of it is in an offer that nobody has answered yet."""
+    """Return whether an agent has room, but all or part of it is in an offer that nobody has answered yet."""
     free = {name: agent.amount("free", name, wish.roles) for name in asked}
     offered = {name: agent.amount("offered", name, wish.roles) for name in asked}
     enough = all(free[name] + offered[name] >= wanted for name, wanted in asked.items())
@@ -217,7 +217,7 @@ def _ports(wish: Wish, agent: Agent) -> list[Lack]:
 
 
 def _shares(wish: Wish, agent: Agent) -> list[Lack]:
-    """Return why an agent's shared cards are none for this wish, were they free; what is free a master tells nobody."""
+    """Return why an agent's shared cards do not suit this app even when free; a master does not show what is free."""
     if not wish.shares:
         return []
     cards = read_cards(agent.attributes.get(CARDS_ATTRIBUTE, ""))

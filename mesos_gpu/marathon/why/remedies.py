@@ -51,7 +51,7 @@ def _constraint_remedy(it: Situation, constraint: Sequence[str]) -> str:
     there = ", ".join(f"{value} ({count})" for value, count in values.most_common(5) if value is not None)
     words = " ".join(constraint)
     if not there:
-        return f"no agent tells {constraint[0]}: give agents --attributes={constraint[0]}:..., or drop {words}"
+        return f"no agent has {constraint[0]}: give agents --attributes={constraint[0]}:..., or drop {words}"
     return f"change {words}: {constraint[0]} is {there}"
 
 

@@ -1,4 +1,4 @@
-"""Does a command end by itself? Marathon starts again what ends, so that a smoke test goes on for ever. Pure."""
+"""Does a command end by itself? Marathon starts again what ends, so that a smoke test would run forever. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def ends_at_once(app: Mapping[str, Any]) -> bool:
-    """Tell whether an app's command is sure to end within minutes; False where that cannot be seen.
+    """Return whether an app's command is sure to end within minutes; False where that cannot be seen.
 
     `nvidia-smi` ends, `nvidia-smi -l 5` and `while true; do nvidia-smi; sleep 5; done` do not.
     """

@@ -25,7 +25,7 @@ def warnings(app: Mapping[str, Any], agents: Sequence[Agent] | None, *, brings_d
     found = []
     if ends_at_once(app) and int(app.get("instances", 1)) > 0:
         found.append(
-            "its command ends by itself, and Marathon will start it again each time, for ever. "
+            "its command ends by itself, and Marathon will start it again each time, forever. "
             "To run it once: `mesos-gpu run`, or a job"
         )
     found += about_driver(app, brings_driver)
@@ -91,7 +91,7 @@ def _short(wish: Wish, agents: Sequence[Agent]) -> list[str]:
 
 
 def _about_update(wish: Wish, slots: int, short: Sequence[str]) -> list[str]:
-    """Tell that an update would wait for ever: what minimumHealthCapacity keeps up leaves no room for a new task."""
+    """Tell that an update would wait forever: what minimumHealthCapacity keeps up leaves no room for a new task."""
     import math
 
     from mesos_gpu.marathon.why.judge import count_text

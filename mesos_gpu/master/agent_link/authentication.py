@@ -53,7 +53,7 @@ class Authenticators:
         self._sessions[pid] = _Session(self._endpoint, name, message.sender, self._secrets, self, pid)
 
     def under_way(self, pid: str) -> bool:
-        """Tell whether whoever is at `pid` is about to show who that is."""
+        """Return whether whoever is at `pid` is about to show who that is."""
         return pid in self._sessions
 
     def ended(self, pid: str, principal: str | None) -> None:
@@ -63,7 +63,7 @@ class Authenticators:
             self.principals[pid] = principal
 
     def forget(self, pid: str) -> None:
-        """The connection to a process broke: it authenticates anew."""
+        """The connection to a process broke: it authenticates again."""
         self.principals.pop(pid, None)
 
     def stop(self) -> None:

@@ -36,7 +36,7 @@ class Drivers(Protocol):
     """The way to scheduler drivers, which talk to the same process as agents."""
 
     def take(self, message: Message) -> bool:
-        """Deal with a message; tell whether it is one that drivers send."""
+        """Deal with a message; return whether it is one that drivers send."""
 
 
 class AgentLink:

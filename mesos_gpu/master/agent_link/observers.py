@@ -50,7 +50,7 @@ class RemovalLimit:
 
     @property
     def limits(self) -> bool:
-        """Tell whether anybody ever has to wait."""
+        """Return whether anybody ever has to wait."""
         return self._interval_s > 0
 
     def ask(self, who: object, go: Callable[[], None]) -> None:
@@ -66,7 +66,7 @@ class RemovalLimit:
             self._let()
 
     def withdraw(self, who: object) -> bool:
-        """Take back what was asked; tell whether it was still waiting."""
+        """Take back what was asked; return whether it was still waiting."""
         withdrawn = self._waiting.pop(who, None) is not None
         self.counts["canceled"] += withdrawn
         return withdrawn

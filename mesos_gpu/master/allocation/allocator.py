@@ -284,7 +284,7 @@ class Allocator:
             self._reweigh(not self._own_minimums)
 
     def _reweigh(self, needed: bool) -> None:
-        """Look anew which agents have anything worth an offer: somebody wants smaller ones, or nobody any more."""
+        """Look again which agents have anything worth an offer: somebody wants smaller ones, or nobody any more."""
         if needed:
             for machine in self._machines.values():
                 self._weigh(machine)

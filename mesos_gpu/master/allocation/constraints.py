@@ -33,7 +33,7 @@ class Constraints:
     groups: tuple[tuple[Constraint, ...], ...]
 
     def admit(self, info: Mapping[str, Any]) -> bool:
-        """Tell whether an agent of this AgentInfo is wanted."""
+        """Return whether an agent of this AgentInfo is wanted."""
         return any(all(_holds(constraint, info) for constraint in group) for group in self.groups)
 
 

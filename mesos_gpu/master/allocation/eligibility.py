@@ -78,11 +78,11 @@ class Allocation:
 
 
 Refused = Callable[[Client, AgentId, Resources], bool]
-"""Tell whether a client declined such an offer of an agent not long ago."""
+"""Return whether a client declined such an offer of an agent not long ago."""
 
 
 def admits(supply: Supply, client: Client, rules: Rules) -> bool:
-    """Tell whether a client may be offered anything of an agent at all.
+    """Return whether a client may be offered anything of an agent at all.
 
     An agent that has GPUs in total, free or not, is for frameworks with GPU_RESOURCES alone: Mesos cannot preempt, so
     the rule keeps CPU work from filling GPU machines. `--no-filter_gpu_resources` lifts it.
@@ -118,7 +118,7 @@ def capable(candidate: Resources, client: Client) -> Resources:
 
 
 def allocatable(candidate: Resources, minimums: Sequence[Quantities]) -> bool:
-    """Tell whether an offer is worth making (`--min_allocatable_resources`)."""
+    """Return whether an offer is worth making (`--min_allocatable_resources`)."""
     if not candidate:
         return False
     return not minimums or any(all(candidate.milli(name) >= m for name, m in need.items()) for need in minimums)

@@ -69,14 +69,14 @@ class Filters:
             )
 
     def blocks(self, framework_id: FrameworkId, role: Role, agent_id: AgentId, candidate: Resources) -> bool:
-        """Tell whether an offer of `candidate` was refused already; a larger one passes."""
+        """Return whether an offer of `candidate` was refused already; a larger one passes."""
         by_agent = self._refused.get((framework_id, role))
         if by_agent is None:
             return False
         return any(resources.contains(candidate) for resources, _ in by_agent.get(agent_id, ()))
 
     def expire(self, now_s: float) -> bool:
-        """Drop what has run out; tell whether there was any. Costs what ends, not what there is."""
+        """Drop what has run out; return whether there was any. Costs what ends, not what there is."""
         any_left = False
         while self._ends and self._ends[0][0] <= now_s:
             _, framework_id, role, agent_id = heappop(self._ends)
@@ -113,7 +113,7 @@ class Filters:
 
     @property
     def any_dropped(self) -> bool:
-        """Tell whether refusals have gone since `take_dropped`."""
+        """Return whether refusals have gone since `take_dropped`."""
         return bool(self._dropped)
 
     def take_dropped(self) -> set[tuple[FrameworkId, Role, AgentId]]:

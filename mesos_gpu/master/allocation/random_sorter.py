@@ -50,7 +50,7 @@ def shuffled(weighted: Sequence[tuple[_T, float]], draw: Draw) -> list[_T]:
 
 
 def order(wanting: Wanting, odds: Mapping[Role, float], draw: Draw) -> Iterator[tuple[Role, FrameworkId]]:
-    """Yield (role, framework id) of all who want offers, drawn anew; a role's frameworks one after another."""
+    """Yield (role, framework id) of all who want offers, drawn again; a role's frameworks one after another."""
     for role in shuffled([(role, odds[role]) for role in wanting], draw):
         for framework_id in shuffled([(framework_id, 1.0) for framework_id in wanting[role]], draw):
             yield role, framework_id

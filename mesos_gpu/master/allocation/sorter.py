@@ -93,7 +93,7 @@ class ShareTree:
                 node = node.parent
 
     def leave(self, role: Role, framework_id: FrameworkId) -> None:
-        """A framework is no longer under a role; what it still holds there goes on to count."""
+        """A framework is no longer under a role; what it still holds there continues to count."""
         leaf = self._find([*role.split("/"), OWN, framework_id])
         if leaf is not None:
             self.want(role, framework_id, False)

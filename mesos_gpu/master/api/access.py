@@ -30,7 +30,7 @@ FRAMEWORKS, NOBODY_ASKED = "frameworks", "open"
 MASTER_ACCESS_FLAGS: Sequence[Flag] = (
     *ACCESS_FLAGS,
     Flag("http_authenticators", "text", BASIC, "How callers show who they are: basic."),
-    Flag("authorizers", "text", "local", "Who judges by --acls: local."),
+    Flag("authorizers", "text", "local", "Authorizer that applies --acls: local."),
     Flag("authenticate_http_frameworks", "boolean", False, "Subscribe only frameworks that have shown who they are."),
     Flag("http_framework_authenticators", "text", None, "How frameworks show who they are: basic."),
 )

@@ -1,7 +1,7 @@
 """POST /api/v1/scheduler: calls of schedulers, and their streams of events.
 
 The order of checks, the statuses and the words are Mesos' (docs/scheduler-http-api.md; src/master/http.cpp,
-Master::Http::scheduler). A refusal of the framework itself is no HTTP error: it is an ERROR event on the stream.
+Master::Http::scheduler). A refusal of the framework itself is not an HTTP error: it is an ERROR event on the stream.
 """
 
 from __future__ import annotations

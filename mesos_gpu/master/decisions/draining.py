@@ -28,7 +28,7 @@ _GONE_REASON = "REASON_AGENT_REMOVED_BY_OPERATOR"
 
 
 def deactivate(state: MasterState, agent_id: AgentId) -> list[Action]:
-    """DEACTIVATE_AGENT: no more offers of it; what runs there goes on. Raises BadInput for an agent nobody knows."""
+    """DEACTIVATE_AGENT: no more offers of it; what runs there continues. Raises BadInput for an agent nobody knows."""
     _check_known(state, agent_id)
     return [Store(Deactivate(agent_id), AgentDeactivated(agent_id))]
 
@@ -189,7 +189,7 @@ def _stop_offers(state: MasterState, agent_id: AgentId) -> list[Action]:
 
 
 def _end_unreachable(state: MasterState, agent_id: AgentId, now: Moment) -> list[Action]:
-    """End the tasks that ran there when it stopped answering: their frameworks would wait for them for ever."""
+    """End the tasks that ran there when it stopped answering: their frameworks would wait for them forever."""
     actions: list[Action] = []
     for framework in state.frameworks.values():
         for task in [task for task in framework.unreachable.values() if task.agent_id == agent_id]:

@@ -35,7 +35,7 @@ def update_schedule(state: MasterState, schedule: Document) -> list[Action]:
 
 
 def schedule_set(state: MasterState, schedule: Document) -> list[Action]:
-    """A schedule is in the registry: offers of agents in it, or in the one before, are made anew."""
+    """A schedule is in the registry: offers of agents in it, or in the one before, are made again."""
     before = {key: machine.unavailability for key, machine in state.policy.machines.items()}
     state.policy.set_schedule(schedule)
     after = {key: machine.unavailability for key, machine in state.policy.machines.items()}
@@ -43,7 +43,7 @@ def schedule_set(state: MasterState, schedule: Document) -> list[Action]:
     for agent in state.agents.values():
         key = key_of_agent(agent)
         if key in before or key in after:
-            # Frameworks are to look at it anew, even where the time is the same.
+            # Frameworks are to look at it again, even where the time is the same.
             actions += state.rescind_all(agent)
             state.note_maintenance(agent)
     return actions
@@ -152,7 +152,7 @@ def answer(
 
 
 def expire(drainages: Mapping[AgentId, Drainage], now: Moment) -> bool:
-    """Drop the filters of inverse offers that have run out; tell whether there was any."""
+    """Drop the filters of inverse offers that have run out; return whether there was any."""
     ended = [
         (drainage, framework_id)
         for drainage in drainages.values()

@@ -30,12 +30,12 @@ _NAMES = {
 
 
 def may(state: MasterState, principal: Principal | None, kind: str, body: Mapping[str, Any]) -> bool:
-    """Tell whether an operator may make a call that changes something. Raises KeyError for one without a rule."""
+    """Return whether an operator may make a call that changes something. Raises KeyError for one without a rule."""
     return _all_approved(state, principal, _CALLS[kind](state, body))
 
 
 def may_operate(state: MasterState, principal: Principal | None, operation: Document) -> bool:
-    """Tell whether an operator may have this done to resources, which are in the refined format."""
+    """Return whether an operator may have this done to resources, which are in the refined format."""
     return _all_approved(state, principal, _operation(operation))
 
 

@@ -36,7 +36,7 @@ def status_update(
     """An agent reports a task's status (v1, with its uuid); `latest` is the task's newest state there.
 
     What a task that has ended had is free at once, and offered once its framework was told of the end, or with the next
-    allocation interval: a framework that believes the task to run would refuse it, some for ever.
+    allocation interval: a framework that believes the task to run would refuse it, some forever.
     """
     agent = state.agents.get(agent_id)
     if agent is None:
@@ -72,7 +72,7 @@ def status_update(
 
 
 def _is_late(framework: Framework | None, task: Task | None, agent_id: AgentId, status: Mapping[str, Any]) -> bool:
-    """Tell whether an update was sent before one that we have had, and came over a connection that seemed dead.
+    """Return whether an update was sent before one that we have had, and came over a connection that seemed dead.
 
     An agent sends the next update of a task when the one before is acknowledged. Mesos forwards it all the same.
     """

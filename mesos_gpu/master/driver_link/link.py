@@ -38,7 +38,7 @@ class Authentication(Protocol):
         """Return principals by the pid that has shown them."""
 
     def under_way(self, pid: str) -> bool:
-        """Tell whether somebody at `pid` is about to show it."""
+        """Return whether somebody at `pid` is about to show it."""
 
 
 class DriverLink:
@@ -49,7 +49,7 @@ class DriverLink:
         self._streams: dict[str, _DriverStream] = {}
 
     def take(self, message: Message) -> bool:
-        """Deal with a message to the master; tell whether it is one that drivers send."""
+        """Deal with a message to the master; return whether it is one that drivers send."""
         if not is_for_drivers(message.name):
             return False
         pid = str(message.sender)

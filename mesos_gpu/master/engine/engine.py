@@ -79,7 +79,7 @@ class Engine:
 
     @property
     def stopped(self) -> bool:
-        """Tell whether events are no longer applied."""
+        """Return whether events are no longer applied."""
         return self._stopped
 
     def fail(self, why: str) -> None:
@@ -130,7 +130,7 @@ class Engine:
             if problem is None and self._registrar.idle:
                 problem = invariants.differs(self.state, self._registrar.record)
             if problem is not None:
-                self.fail(f"the books of this master do not add up: {problem}")
+                self.fail(f"the state of this master is inconsistent: {problem}")
         self._watchers.publish()
         self.allocate_soon()
 

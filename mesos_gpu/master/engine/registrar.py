@@ -41,7 +41,7 @@ class Registrar:
 
     @property
     def idle(self) -> bool:
-        """Tell whether all that was asked for is durable, and followed."""
+        """Return whether all that was asked for is durable, and followed."""
         return not len(self._queue) and not self._following
 
     async def recover(self, master_id: str) -> Record:

@@ -63,7 +63,7 @@ class Task:
 
     @property
     def ended(self) -> bool:
-        """Tell whether the latest known state is terminal."""
+        """Return whether the latest known state is terminal."""
         return is_terminal(self.state)
 
     @property
@@ -112,7 +112,7 @@ class Operation:
 
     @property
     def ended(self) -> bool:
-        """Tell whether the latest known state is terminal."""
+        """Return whether the latest known state is terminal."""
         return self.state != "OPERATION_PENDING"
 
     @property

@@ -13,7 +13,7 @@ from mesos_gpu.mesos.ids import AgentId, FrameworkId, OfferId
 
 
 class Ids:
-    """Each id begins with the master's, which is new at each start, and goes on with how many came before it."""
+    """Each id begins with the master's, which is new at each start, and continues with how many came before it."""
 
     def __init__(self, master_id: str) -> None:
         self._master_id = master_id

@@ -88,12 +88,12 @@ class Framework:
 
     @property
     def connected(self) -> bool:
-        """Tell whether its scheduler can be told something."""
+        """Return whether its scheduler can be told something."""
         return self.stream_id is not None
 
     @property
     def active(self) -> bool:
-        """Tell whether it is offered anything."""
+        """Return whether it is offered anything."""
         return self.connected and not self.deactivated
 
     @property
@@ -108,7 +108,7 @@ class Framework:
 
     @property
     def partition_aware(self) -> bool:
-        """Tell whether it knows the states that came with PARTITION_AWARE."""
+        """Return whether it knows the states that came with PARTITION_AWARE."""
         return "PARTITION_AWARE" in self.capabilities
 
     @property
@@ -118,7 +118,7 @@ class Framework:
 
     @property
     def checkpoint(self) -> bool:
-        """Tell whether its tasks outlive a restart of their agent."""
+        """Return whether its tasks outlive a restart of their agent."""
         return bool(self.info.get("checkpoint", False))
 
     @property
@@ -184,7 +184,7 @@ class Agent:
 
     @property
     def active(self) -> bool:
-        """Tell whether it may be offered."""
+        """Return whether it may be offered."""
         return self.connected and not self.deactivated
 
     @property

@@ -50,7 +50,7 @@ class Policy:
         return None if machine is None else machine.unavailability
 
     def is_down(self, hostname: str, pid: str) -> bool:
-        """Tell whether a machine is down, so that no agent of it may register."""
+        """Return whether a machine is down, so that no agent of it may register."""
         machine = self.machines.get((hostname.lower(), Pid.parse(pid).ip)) if self.machines else None
         return machine is not None and machine.mode == "DOWN"
 
@@ -89,7 +89,7 @@ class Policy:
         self.quotas = {role: quota for role, quota in kept.items() if not quota.default}
 
     def bring_down(self, keys: Collection[MachineKey]) -> bool:
-        """Note that machines of the schedule are down; tell whether any was not."""
+        """Note that machines of the schedule are down; return whether any was not."""
         going = [machine for key, machine in self.machines.items() if key in keys and machine.mode != "DOWN"]
         for machine in going:
             machine.mode = "DOWN"

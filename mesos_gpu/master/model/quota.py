@@ -30,7 +30,7 @@ class Quota:
 
     @property
     def default(self) -> bool:
-        """Tell whether this says nothing, which is how quota is removed."""
+        """Return whether this says nothing, which is how quota is removed."""
         return not any(self.guarantees.values()) and not self.limits
 
 
@@ -40,7 +40,7 @@ def top_level(role: Role) -> Role:
 
 
 def countable(resource: Resource) -> bool:
-    """Tell whether a resource may be held against quota: an unreserved scalar that is not revocable."""
+    """Return whether a resource may be held against quota: an unreserved scalar that is not revocable."""
     return isinstance(resource.amount, int) and not resource.reservations and not resource.revocable
 
 

@@ -21,7 +21,7 @@ MAX_MASTERS = 100
 
 @dataclass(slots=True)
 class Record:
-    """All of it. Operations change a copy (`registry_operations`); one that is written is never changed again."""
+    """All of it. Operations change a copy (`registry/operations.py`); one that is written is never changed again."""
 
     masters: tuple[str, ...] = ()
     """Ids of the masters that led, the newest last."""
@@ -47,7 +47,7 @@ class Record:
         )
 
     def knows(self, agent_id: AgentId) -> bool:
-        """Tell whether an agent may be here, or come back."""
+        """Return whether an agent may be here, or come back."""
         return agent_id in self.agents or agent_id in self.unreachable
 
     def to_document(self) -> Document:

@@ -30,7 +30,7 @@ def free_of(total: Resources, *taken: Resources) -> Resources:
 
 
 def adds_up(total: Resources, *parts: Resources) -> bool:
-    """Tell whether these are an agent's whole: exactly, but for what is shared, of which none may be strange to it."""
+    """Return whether these are an agent's whole: exactly, but for what is shared, all of which must be known to it."""
     together, shared = Resources(), total.shared()
     for part in parts:
         together = together + part.nonshared()
@@ -52,7 +52,7 @@ def summed(parts: Iterable[Resources]) -> Resources:
 
 
 def uses(resources: Resources, volumes: Iterable[Resource]) -> bool:
-    """Tell whether one of the volumes is among resources, whoever these are allocated to."""
+    """Return whether one of the volumes is among resources, whoever these are allocated to."""
     ids = {(resource.role, resource.persistence_id) for resource in resources if resource.disk}
     return any((volume.role, volume.persistence_id) in ids for volume in volumes)
 

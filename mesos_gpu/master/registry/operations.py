@@ -1,6 +1,6 @@
 """The changes a master makes to its registry: each changes a record, and tells whether it did. Pure.
 
-One that finds nothing to change is no error: another came before it in the queue.
+One that finds nothing to change is not an error: another came before it in the queue.
 Source: Mesos src/master/registry_operations.cpp, weights.cpp, quota.cpp, maintenance.cpp.
 """
 
@@ -22,7 +22,7 @@ class Operation(Protocol):
     """A change of the record."""
 
     def apply(self, record: Record) -> bool:
-        """Make the change; tell whether there was any."""
+        """Make the change; return whether there was any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Deactivate:
     drain: Drain | None = None
 
     def apply(self, record: Record) -> bool:
-        """Keep that; an agent that drains goes on with it."""
+        """Keep that; an agent that drains continues with it."""
         nothing = object()
         before = record.deactivated.get(self.agent_id, nothing)
         if not record.knows(self.agent_id) or before == self.drain or (self.drain is None and before is not nothing):

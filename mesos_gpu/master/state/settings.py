@@ -19,15 +19,15 @@ class Settings:
     heartbeat_interval_s: float = 15.0
     framework_metrics: bool = True
     max_watchers: int = 1000
-    """Operators that may listen at once."""
+    """Event streams of operators at a time."""
     root_submissions: bool = True
     """Whether frameworks of the user root may subscribe."""
     roles: frozenset[Role] | None = None
     """The only roles there are (`--roles`, and `*`); None allows any."""
     offer_timeout_s: float | None = None
-    """How long an offer may stay unanswered; None is for ever."""
+    """How long an offer may stay unanswered; None is forever."""
     registry_max_agent_age_s: float = 14 * 24 * 3600.0
-    """How long agents that are unreachable or gone are known."""
+    """How long unreachable or gone agents are remembered."""
     registry_max_agent_count: int = 102_400
     """How many unreachable agents are known, and how many that are gone."""
     check_invariants: bool = False

@@ -88,7 +88,7 @@ class MasterState:
 
     @property
     def allocation_due(self) -> bool:
-        """Tell whether there may be something to offer. Set it when in doubt what changed: all agents are looked at.
+        """Return whether there may be something to offer. Set it when in doubt what changed: all agents are looked at.
 
         Agents note by themselves what becomes free (`changed`), and refusals that end are known.
         """
@@ -232,7 +232,7 @@ class MasterState:
         agent.charge(framework_id, executor.resources)
 
     def drop_executor(self, agent: Agent, framework_id: FrameworkId, executor_id: ExecutorId) -> bool:
-        """Take an executor out of the books; tell whether it was there."""
+        """Take an executor out of the books; return whether it was there."""
         executor = agent.executors.pop((framework_id, executor_id), None)
         if executor is None:
             return False
@@ -299,7 +299,7 @@ class MasterState:
             self.ask_for_offers()
 
     def is_listed(self, role: Role) -> bool:
-        """Tell whether a role may be used at all (`--roles`)."""
+        """Return whether a role may be used at all (`--roles`)."""
         return self.settings.roles is None or role in self.settings.roles
 
     # Memory of what is gone.

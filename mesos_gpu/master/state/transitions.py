@@ -25,13 +25,13 @@ class Transitions:
     marking_drained: set[AgentId] = field(default_factory=set)
 
     def introduced(self, pid: str) -> bool:
-        """Tell whether an agent at this address is about to be here: one at a time is."""
+        """Return whether an agent at this address is about to be here: one at a time is."""
         return pid in self.registering or any(report.pid == pid for report in self.returning.values())
 
     def leaving(self, agent_id: AgentId) -> bool:
-        """Tell whether an agent is about to leave."""
+        """Return whether an agent is about to leave."""
         return agent_id in self.marking_unreachable or agent_id in self.marking_gone or agent_id in self.removing
 
     def under_way(self, agent_id: AgentId) -> bool:
-        """Tell whether an agent is about to leave or to come back."""
+        """Return whether an agent is about to leave or to come back."""
         return agent_id in self.returning or self.leaving(agent_id)

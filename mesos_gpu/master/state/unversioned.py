@@ -215,7 +215,7 @@ def agent_full(agent: Agent, viewer: Viewer = EVERYBODY) -> Document:
 
 
 def sees_task(viewer: Viewer, task: Task, framework: Framework) -> bool:
-    """Tell whether `viewer` may see a task."""
+    """Return whether `viewer` may see a task."""
     return viewer.task(task.document.get("user"), framework.info)
 
 

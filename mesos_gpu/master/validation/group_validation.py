@@ -33,7 +33,7 @@ class GroupLaunch:
 
     @property
     def new_executor(self) -> bool:
-        """Tell whether the group brings its executor; else the one that runs takes it."""
+        """Return whether the group brings its executor; else the one that runs takes it."""
         return (self.framework.id, self.executor["executor_id"]["value"]) not in self.agent.executors
 
     @property

@@ -245,7 +245,7 @@ def _executor_differs_problem(executor: Mapping[str, Any], framework: Framework,
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether two ExecutorInfos of one framework are equal; resources may be written in any order and format."""
+    """Return whether two ExecutorInfos of one framework are equal; resources may be written in any order and format."""
     apart = ("resources", "framework_id")
     rest = [{key: value for key, value in info.items() if key not in apart} for info in (one, other)]
     resources = [Resources.from_json(info.get("resources", [])) for info in (one, other)]
@@ -253,7 +253,7 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def shares_cgroups(task: Mapping[str, Any], *, by_default: bool = False) -> bool:
-    """Tell whether a task asks for the cgroups of its executor; those of a group share them unless they say no."""
+    """Return whether a task asks for the cgroups of its executor; those of a group share them unless they say no."""
     return bool(task.get("container", {}).get("linux_info", {}).get("share_cgroups", by_default))
 
 

@@ -126,7 +126,7 @@ def _shrinkage_problem(asked: Asked) -> str | None:
     try:
         less = milli(asked.body["subtract"]["value"])
     except ValueError:
-        return "Value of 'ShrinkVolume.subtract' is no amount"
+        return "Value of 'ShrinkVolume.subtract' is not an amount"
     if less <= 0:
         return "Value of 'ShrinkVolume.subtract' must be greater than zero"
     if Resources.from_json([volume]).milli(volume["name"]) <= less:

@@ -62,7 +62,7 @@ def get_executors(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:
 
 
 def sees_executor(state: MasterState, viewer: Viewer, framework_id: FrameworkId, executor: Executor) -> bool:
-    """Tell whether `viewer` may see an executor, and its framework. Of one that nobody knows, only who sees all."""
+    """Return whether `viewer` may see an executor, and its framework. Of one that nobody knows, only who sees all."""
     framework = state.frameworks.get(framework_id) or state.completed.get(framework_id)
     if framework is None:
         return viewer.sees_all

@@ -41,7 +41,7 @@ class Refused:
 
 
 def is_for_drivers(name: str) -> bool:
-    """Tell whether a message of this full name is one that scheduler drivers send."""
+    """Return whether a message of this full name is one that scheduler drivers send."""
     return name == CALL or name in _OLD
 
 

@@ -49,7 +49,7 @@ class Agent:
 
     @property
     def takes_tasks(self) -> bool:
-        """Tell whether it is connected, and nobody has said that it is to get no more tasks."""
+        """Return whether it is connected, and nobody has said that it is to get no more tasks."""
         return self.active and self.state == "active"
 
     @property

@@ -59,7 +59,7 @@ def output_of(record: bytes) -> Output | None:
         said = document["data"]
         return Output(said["type"] == "STDERR", base64.b64decode(said.get("data", "")))
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise ProtocolError(f"the agent sent a record that is no ProcessIO: {record[:60]!r}") from None
+        raise ProtocolError(f"the agent sent a record that is not a ProcessIO: {record[:60]!r}") from None
 
 
 def exit_status(wait_status: int) -> int:

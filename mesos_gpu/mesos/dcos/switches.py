@@ -41,7 +41,7 @@ _WORDS = {"true": True, "false": False}
 def read_config(text: str, path: str) -> dict[str, bool]:
     """Return the switches that a config.yaml sets; its booleans may stand in quotes, as DC/OS writes them.
 
-    `path` names it in messages. Raises BadFlag when it is no YAML of keys and values, or a switch neither true nor
+    `path` names it in messages. Raises BadFlag when it is not YAML of keys and values, or a switch neither true nor
     false.
     """
     import yaml  # takes longer to import than most of a service's start, and is rarely needed

@@ -150,13 +150,13 @@ class Entity:
     values: frozenset[str] = frozenset()
 
     def matched_by(self, name: str | None) -> bool:
-        """Tell whether an entry with this entity is about `name`; None stands for anybody or anything."""
+        """Return whether an entry with this entity is about `name`; None stands for anybody or anything."""
         if self.breadth is Breadth.SOME:
             return name is not None and name in self.values
         return True
 
     def allows(self, name: str | None) -> bool:
-        """Tell whether an entry with this entity allows `name`."""
+        """Return whether an entry with this entity allows `name`."""
         if self.breadth is Breadth.SOME:
             return name is not None and name in self.values
         return self.breadth is Breadth.ANY
@@ -197,7 +197,7 @@ class Acls:
     def approved(
         self, action: str, principal: Principal | None, thing: str | None = None, *, container: str | None = None
     ) -> bool:
-        """Tell whether `principal` (None: anybody) may do `action` to `thing` (None: any).
+        """Return whether `principal` (None: anybody) may do `action` to `thing` (None: any).
 
         `container` is the top level container that it is done to or below: of an executor nothing else counts.
         Raises KeyError for an action that there is not.
@@ -221,7 +221,7 @@ OPEN = Acls(active=False)
 
 
 def read_acls(flag: str, text: str) -> Acls:
-    """Read the JSON of --acls. Raises BadFlag for what is no list of an action that there is.
+    """Read the JSON of --acls. Raises BadFlag for what is not a list of an action that there is.
 
     Mesos takes a misspelled action for none, and so leaves open what was to be closed; here it is refused.
     """
@@ -276,5 +276,5 @@ def _entity(flag: str, where: str, document: Any) -> Entity:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise BadFlag(flag, f"{where}: values must be a list of texts")
     if breadth == "SOME" and not values:
-        raise BadFlag(flag, f'{where} names nobody and nothing; say {{"type": "NONE"}} or {{"type": "ANY"}}')
+        raise BadFlag(flag, f'{where} has no values; write {{"type": "NONE"}} or {{"type": "ANY"}}')
     return Entity(Breadth[breadth], frozenset(values) if breadth == "SOME" else frozenset())

@@ -72,7 +72,9 @@ def authenticatee(progress: Progress, credential: Credential, name: str, documen
         case (Progress.ASKED, "AuthenticationMechanismsMessage"):
             offered = [str(mechanism) for mechanism in document.get("mechanisms", ())]
             if MECHANISM not in offered:
-                return _broken(f"the master takes {', '.join(offered) or 'nothing'}, and we can {MECHANISM}")
+                return _broken(
+                    f"the master takes {', '.join(offered) or 'nothing'}, and this agent supports {MECHANISM}"
+                )
             return Said(Progress.STARTED, START, {"mechanism": MECHANISM})
         case (Progress.STARTED, "AuthenticationStepMessage"):
             return Said(Progress.STARTED, STEP, {"data": _text(proof(credential, _bytes(document["data"])))})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_UNTRUSTED = "nobody we trust signed its certificate"
+_UNTRUSTED = "no trusted authority signed its certificate"
 _REASONS = (
     ("certificate has expired", "its certificate has expired"),
     ("certificate is not yet valid", "its certificate is not valid yet; is this machine's clock right?"),
@@ -15,7 +15,7 @@ _REASONS = (
     ("did not return a certificate", "it shows no certificate, which LIBPROCESS_SSL_REQUIRE_CLIENT_CERT asks for"),
     ("certificate required", "it asks for a certificate of ours"),
     ("certificate expired", "it says that our certificate has expired"),
-    ("unknown ca", "it does not trust whoever signed our certificate"),
+    ("unknown ca", "it does not trust the authority that signed our certificate"),
     ("bad certificate", "it does not accept our certificate"),
     ("certificate unknown", "it does not accept our certificate"),
     ("wrong version number", "it does not speak TLS"),
@@ -29,7 +29,7 @@ _REASONS = (
     ("handshake operation timed out", "it did not finish the TLS handshake in time"),
     (
         "eof occurred in violation",
-        "it hung up during the TLS handshake: it speaks no TLS, or does not accept our certificate",
+        "it closed the connection during the TLS handshake: it speaks no TLS, or does not accept our certificate",
     ),
 )
 

@@ -21,31 +21,31 @@ class Viewer:
 
     @property
     def sees_all(self) -> bool:
-        """Tell whether nothing is hidden from anybody here."""
+        """Return whether nothing is hidden from anybody here."""
         return not self.acls.active
 
     def framework(self, info: Mapping[str, Any]) -> bool:
-        """Tell whether a framework may be seen: that its user's may."""
+        """Return whether a framework may be seen: that its user's may."""
         return self.acls.approved("view_frameworks", self.principal, info["user"])
 
     def task(self, user: str | None, framework_info: Mapping[str, Any]) -> bool:
-        """Tell whether a task may be seen; `user` is that of the task itself, None when it names none."""
+        """Return whether a task may be seen; `user` is that of the task itself, None when it names none."""
         return self.acls.approved("view_tasks", self.principal, user or framework_info["user"])
 
     def executor(self, info: Mapping[str, Any], framework_info: Mapping[str, Any]) -> bool:
-        """Tell whether an executor may be seen."""
+        """Return whether an executor may be seen."""
         return self.acls.approved("view_executors", self.principal, user_of(info, framework_info))
 
     def container(self, info: Mapping[str, Any], framework_info: Mapping[str, Any]) -> bool:
-        """Tell whether the containers of an executor may be seen."""
+        """Return whether the containers of an executor may be seen."""
         return self.acls.approved("view_containers", self.principal, user_of(info, framework_info))
 
     def role(self, name: str) -> bool:
-        """Tell whether a role may be seen."""
+        """Return whether a role may be seen."""
         return self.acls.approved("view_roles", self.principal, name)
 
     def resource(self, resource: Resource) -> bool:
-        """Tell whether all the roles that a resource is reserved for and allocated to may be seen."""
+        """Return whether all the roles that a resource is reserved for and allocated to may be seen."""
         roles = [reservation.role for reservation in resource.reservations]
         if resource.allocation_role is not None:
             roles.append(resource.allocation_role)
@@ -57,7 +57,7 @@ class Viewer:
         return found if self.sees_all else found.filter(self.resource)
 
     def may(self, action: str, thing: str | None = None) -> bool:
-        """Tell whether an action that is no look at something may be done, as Acls.approved."""
+        """Return whether an action that is no look at something may be done, as Acls.approved."""
         return self.acls.approved(action, self.principal, thing)
 
 

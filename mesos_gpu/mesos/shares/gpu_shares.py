@@ -133,7 +133,7 @@ def parts(resources: Resources) -> tuple[CardPart, ...]:
 
 
 def asks_for_shares(resources: Resources) -> bool:
-    """Tell whether anything of a shared card is among resources."""
+    """Return whether anything of a shared card is among resources."""
     return any(resource.name in (GPU_MEM, GPU_SLICES) for resource in resources)
 
 

@@ -54,7 +54,7 @@ PROMISES = {
         "an MPS daemon for each card (`--gpu_share_mps_dir`)",
     ),
     Level.WATCHER: Promise(
-        "after the fact: told at once, ended when it goes on", "it is ended", "yes", "the whole card",
+        "after the fact: told at once, ended when it continues", "it is ended", "yes", "the whole card",
         "a driver that tells the memory of each process",
     ),
     Level.ADVISORY: Promise("not at all", "no", "yes", "the whole card", "nothing"),
@@ -65,7 +65,7 @@ PROMISES = {
 def level_named(word: str) -> Level:
     """Return the level of that name. Raises ValueError naming those that there are."""
     if word not in WORDS:
-        raise ValueError(f"'{word}' is no level: {', '.join(reversed(WORDS))}")
+        raise ValueError(f"'{word}' is not a level: {', '.join(reversed(WORDS))}")
     return Level[word.upper()]
 
 

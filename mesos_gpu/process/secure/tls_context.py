@@ -45,7 +45,7 @@ def tls_problem(error: BaseException) -> str:
     if found is not None:
         return found
     if isinstance(error, (ConnectionResetError, BrokenPipeError)):
-        return "it hung up during the TLS handshake: it speaks no TLS, or does not accept our certificate"
+        return "it closed the connection during the TLS handshake: it speaks no TLS, or does not accept our certificate"
     strerror = error.strerror if isinstance(error, OSError) else None
     return strerror or text or type(error).__name__
 

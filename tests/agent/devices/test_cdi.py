@@ -56,8 +56,8 @@ def test_mounts_and_hooks_are_taken_over(tmp_path: Path) -> None:
     ("node", "says"),
     [
         ({"path": "/dev/there-is-none"}, "/dev/there-is-none is not to be had: No such file"),
-        ({"path": "/dev/a", "type": "b", "major": 7, "minor": 1}, "/dev/a is no character device"),
-        ({"path": "/dev/a", "hostPath": "/etc/passwd"}, "/etc/passwd is no character device"),
+        ({"path": "/dev/a", "type": "b", "major": 7, "minor": 1}, "/dev/a is not a character device"),
+        ({"path": "/dev/a", "hostPath": "/etc/passwd"}, "/etc/passwd is not a character device"),
         (
             {"path": "/tmp/a", "hostPath": "/dev/null"},
             "/dev/null is to be at /tmp/a; device nodes are put below /dev only",

@@ -63,7 +63,7 @@ class Plugin:
             self._server = None
 
     async def register(self, **changed: str) -> None:
-        """Register, from a socket anew where the host has removed it."""
+        """Register, from a socket again where the host has removed it."""
         if not (self.folder / self.name).exists():
             await self.stop()
             await self.start()
@@ -74,7 +74,7 @@ class Plugin:
             )
 
     async def tell(self, **health: str) -> None:
-        """List its devices anew."""
+        """List its devices again."""
         async with self._changed:
             self.health |= health
             self._changed.notify_all()
@@ -220,7 +220,7 @@ async def test_answers_that_no_container_can_have_are_refused(make_host: MakeHos
     for n, (answer, says) in enumerate(
         (
             ({"devices": [spec(container_path="/dev/x", host_path="/dev/not-there")]}, "is not to be had"),
-            ({"devices": [spec(container_path="/dev/x", host_path="/etc/passwd")]}, "is no character device"),
+            ({"devices": [spec(container_path="/dev/x", host_path="/etc/passwd")]}, "is not a character device"),
             ({"devices": [spec(container_path="/etc/x", host_path="/dev/null")]}, "below /dev only"),
             ({"cdi_devices": [message("v1beta1.CDIDevice")(name="a.com/b=c")]}, "CDI devices"),
         )
@@ -258,7 +258,7 @@ async def test_of_a_storm_of_registrations_the_last_one_counts(
 async def test_kills_at_any_moment_give_no_device_to_two_and_lose_none(
     make_host: MakeHost, plugin: Plugin, tmp_path: Path
 ) -> None:
-    """Agent, plugin or container end at any moment, as kill -9 ends them; what runs goes on with what it has."""
+    """Agent, plugin or container end at any moment, as kill -9 ends them; what runs continues with what it has."""
     dice, runs = random.Random(13), dict[ContainerId, list[str]]()
     host: DeviceHost = await make_host()
     await plugin.register()

@@ -83,7 +83,7 @@ class Framework:
         names = {"led": LED, "card": GPU, "gpus": "gpus"}
         resources = scalars({names[name]: value for name, value in wanted.items()})
         status: Document = {"reason": "REASON_INVALID_OFFERS"}
-        while status.get("reason") == "REASON_INVALID_OFFERS":  # the agent had registered anew meanwhile
+        while status.get("reason") == "REASON_INVALID_OFFERS":  # the agent had registered again meanwhile
             offer = await self._offer({r["name"]: r["scalar"]["value"] for r in resources})
             named = {"name": task_id, "task_id": {"value": task_id}, "agent_id": offer["agent_id"]}
             task = {**named, "resources": resources, "command": {"value": line}}

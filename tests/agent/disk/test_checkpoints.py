@@ -155,7 +155,7 @@ DAMAGE = [b"[]", b"7", b'"text"', b"null", b"{}", b'{"id": {"value": 7}}', b'{"i
 
 @pytest.mark.parametrize("data", [b"", *DAMAGE])
 def test_an_agent_that_does_not_say_who_it_is_is_refused_in_words(checkpoints: Checkpoints, data: bytes) -> None:
-    """To begin anew would end its tasks, and without the id none of them can be taken up."""
+    """To begin again would end its tasks, and without the id none of them can be taken up."""
     (checkpoints.meta / "slaves" / "latest" / "slave.info").write_bytes(data)
     with pytest.raises(Conflict, match=r"slave\.info .*(Put back a copy of it|drain that one)"):
         recovered(checkpoints)

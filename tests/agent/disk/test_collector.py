@@ -238,11 +238,11 @@ async def test_the_link_to_a_tasks_sandbox_stays_when_what_was_written_down_of_t
     link = bench.folder / E / "runs/1/tasks/t"
     link.symlink_to("../containers/c")
     bench.collector.discard([f"{E}/runs/1/tasks/t"])
-    assert bench.counts() == (1, 0, 0), "a link is no folder that waits"
+    assert bench.counts() == (1, 0, 0), "a link is not a folder that waits"
     await bench.at(1001.0)
     assert not (bench.folder / "meta" / E / "runs/1/tasks/t").exists()
     assert link.is_symlink(), "somebody may still read it"
     assert link.is_dir()
-    assert bench.removed == [], "so /files goes on showing it"
+    assert bench.removed == [], "so /files still shows it"
     assert bench.counts() == (0, 1, 0)
     assert not caplog.records

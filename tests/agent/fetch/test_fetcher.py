@@ -359,7 +359,7 @@ async def test_over_tls_what_a_trusted_server_has_is_fetched_and_nothing_else(
     for name, trusted, words in (
         ("expired", True, "its certificate has expired"),
         ("far", True, "its certificate is for another"),
-        ("node", False, "nobody we trust signed its certificate (SSL_CERT_FILE in the agent's environment"),
+        ("node", False, "no trusted authority signed its certificate (SSL_CERT_FILE in the agent's environment"),
         ("node", True, None),
     ):
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate if trusted else work.folder / "none.pem"))
@@ -390,4 +390,4 @@ async def test_ftps_begins_with_tls_and_its_server_is_verified(
     async with ftp_server({}, context(authority)) as port:
         with pytest.raises(ContainerError):
             await work.fetch(f"ftps://me:word@127.0.0.1:{port}/pub/model", name="none")
-        assert "nobody we trust signed its certificate" in (work.sandbox("none") / "stderr").read_text()
+        assert "no trusted authority signed its certificate" in (work.sandbox("none") / "stderr").read_text()

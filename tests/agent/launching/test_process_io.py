@@ -90,9 +90,9 @@ def test_the_first_record_names_the_container() -> None:
 @pytest.mark.parametrize(
     ("record", "message_type", "words"),
     [
-        (b"{", JSON, "a record that is no Call"),
+        (b"{", JSON, "a record that is not a Call"),
         (b"[]", JSON, "Expecting a JSON object"),
-        (b"\xff\xff", PROTOBUF, "a record that is no Call"),
+        (b"\xff\xff", PROTOBUF, "a record that is not a Call"),
         (b'{"type": "KILL_CONTAINER"}', JSON, "to be ATTACH_CONTAINER_INPUT in every record"),
         (b'{"type": "ATTACH_CONTAINER_INPUT"}', JSON, "Expecting 'attach_container_input' to be present"),
         (json.dumps(call()).encode(), JSON, "'attach_container_input.type' to be present"),

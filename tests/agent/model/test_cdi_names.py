@@ -19,7 +19,7 @@ def test_names_are_those_of_all_labels_each_once() -> None:
     both = [labelled(f"{NIC}=0, {NIC}=1"), {}, labelled(f"{NIC}=1 a.b/c=x")]
     assert asked(both) == (f"{NIC}=0", f"{NIC}=1", "a.b/c=x")
     assert asked([{"labels": {"labels": [{"key": DEVICES_LABEL}]}}]) == ()
-    with pytest.raises(BadInput, match="'nic' is no name of a CDI device; write"):
+    with pytest.raises(BadInput, match="'nic' is not a name of a CDI device; write"):
         asked([labelled("nic")])
 
 
@@ -33,7 +33,7 @@ def test_names_are_those_of_all_labels_each_once() -> None:
         (f"{NIC}=0", ("a.b/c", "a.b/a"), False, "but only those of a.b/a, a.b/c;"),
         (f"{NIC}=0", (NIC,), True, "The executor runs already and cannot be given CDI devices"),
         ("nvidia.com/gpu=all", ("all",), False, "nvidia.com/gpu=all is a GPU; tasks ask for GPUs by their number"),
-        ("nic", ("all",), False, f"The label {DEVICES_LABEL}: 'nic' is no name of a CDI device"),
+        ("nic", ("all",), False, f"The label {DEVICES_LABEL}: 'nic' is not a name of a CDI device"),
     ],
 )
 def test_what_an_agent_does_not_give_is_refused_in_words(

@@ -30,7 +30,7 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
 
 
 async def describe(bank: Bank, podman: Podman) -> None:
-    """Start the agent anew, with a CDI file where podman looks."""
+    """Start the agent again, with a CDI file where podman looks."""
     await bank.agent.signal(signal.SIGKILL)
     await bank.agent.start(f"--cdi_spec_dir={podman.cdi}")
     assert (podman.cdi / "mesos-gpu.json").exists()

@@ -41,7 +41,7 @@ class Kubelet:
         self._pod_server: Any = None
 
     async def start(self) -> DeviceHost:
-        """Start, or start again: plugins have to register anew."""
+        """Start, or start again: plugins have to register again."""
         if self.host is not None:
             await self.host.close()
         self.host = DeviceHost(self.folder, DeviceRecords(self._records))

@@ -171,7 +171,7 @@ async def test_instances_are_ended_by_their_ids(marathon: Marathon) -> None:
     for task_id in (one, two):
         await marathon.say(task_id, "TASK_KILLED")
     (queued,) = (await marathon.get("/v2/queue"))["queue"]
-    assert queued["delay"]["timeLeftSeconds"] == 0, "to be ended is no failure"
+    assert queued["delay"]["timeLeftSeconds"] == 0, "to be ended is not a failure"
     many = await marathon.call("DELETE", "/v2/pods/p::instances", [instance, "other"])
     assert [item["instanceId"]["idString"] for item in many.body] == [instance]
     assert (await marathon.call("DELETE", "/v2/pods/p::instances", {"ids": []})).status == 400

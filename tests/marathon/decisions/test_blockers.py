@@ -42,7 +42,7 @@ def test_what_is_suggested_lets_it_end(full: Run) -> None:
     (entry,) = found(full)
     actions = full.put({"id": "/a", **entry["suggestion"]}, force=True)
     (killed,) = only(actions, Kill)
-    assert not found(full), "somebody is being ended: it goes on"
+    assert not found(full), "somebody is being ended: it continues"
     full.do(status(killed.task_id, "TASK_KILLED"))
     full.run_all()
     for kill in only(full.do(status(full.tasks()[0])), Kill):

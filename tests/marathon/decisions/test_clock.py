@@ -1,4 +1,4 @@
-"""A clock that was ahead, and is put right: what waited by it goes on."""
+"""A clock that was ahead, and is put right: what waited by it continues."""
 
 from __future__ import annotations
 

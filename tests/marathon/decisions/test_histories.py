@@ -154,7 +154,7 @@ class Histories(RuleBasedStateMachine):
     )
     @precondition(at_work)
     def upgrade(self, data: st.DataObject, value: str, over: int, crash_after: int | None) -> None:
-        """What runs is replaced, as its strategy says: the case that is rare when everything is drawn anew."""
+        """What runs is replaced, as its strategy says: the case that is rare when everything is drawn again."""
         app_id = data.draw(st.sampled_from(self.at_work()))
         strategy = {"minimumHealthCapacity": 1 - over, "maximumOverCapacity": over}
         document = {"id": app_id, "env": {"VALUE": value}}

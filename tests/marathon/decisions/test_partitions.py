@@ -56,7 +56,7 @@ class Agent:
 
 
 class Histories(RuleBasedStateMachine):
-    """Random histories over two agents, apps that wait for lost agents for some time or for ever, and runs."""
+    """Random histories over two agents, apps that wait for lost agents for some time or forever, and runs."""
 
     def __init__(self) -> None:
         super().__init__()

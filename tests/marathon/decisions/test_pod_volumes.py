@@ -270,7 +270,7 @@ def test_host_ports_of_a_pod_with_volumes_stay_and_a_pod_without_may_not_get_som
 
 
 def test_containers_share_what_is_kept_for_their_instance(run: Run, agent: Agent) -> None:
-    """Also when they are given it anew in other parts: the sum is what may not change."""
+    """Also when they are given it again in other parts: the sum is what may not change."""
     put(run, keeping(gpus=1))
     agent.settle()
     document = keeping(gpus=1)

@@ -37,7 +37,7 @@ def after(expression: str, zone: str, start: str, count: int) -> list[str]:
         ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", ["03-29T01:00", "03-30T00:30"]),
         # In autumn, 02:30 comes twice: the first of them.
         ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", ["10-25T00:30", "10-26T01:30"]),
-        # What runs at any hour goes on through both.
+        # What runs at any hour continues through both.
         ("*/30 * * * *", "Europe/Berlin", "2026-10-24T23:45",
          ["10-25T00:00", "10-25T00:30", "10-25T01:00", "10-25T01:30", "10-25T02:00"]),
         ("*/30 * * * *", "Europe/Berlin", "2026-03-29T00:15", ["03-29T00:30", "03-29T01:00", "03-29T01:30"]),

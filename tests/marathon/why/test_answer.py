@@ -68,7 +68,7 @@ def test_a_constraint_that_no_agent_fulfils_is_told_with_the_values_there_are() 
     found = asked(app(constraints=[["gpu_model", "IS", "A100"]]), agents)
     assert found.remedies[0] == "change gpu_model IS A100: gpu_model is H200 (2)"
     found = asked(app(constraints=[["rack", "IS", "r1"]]), agents)
-    assert found.remedies[0].startswith("no agent tells rack")
+    assert found.remedies[0].startswith("no agent has rack")
 
 
 def test_gpus_of_other_roles_are_told_by_role() -> None:

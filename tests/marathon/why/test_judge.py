@@ -1,4 +1,4 @@
-"""What one agent lacks, for ever and now."""
+"""What one agent lacks, forever and now."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_who_wants_to_lead_back_does_not_wait_for_a_third_failure_in_vain() -> N
     with pytest.raises(KeepsFailing) as caught:
         world.wait(100, give_up=True)
     assert str(caught.value).splitlines() == [
-        "/a will not get there; the deployment d goes on",
+        "/a will not get there; the deployment d continues",
         "  3 tasks of /a have failed one after the other, and none is ready",
         "  the last: TASK_FAILED exit status 1",
     ]
@@ -179,7 +179,7 @@ def test_when_time_is_up_the_last_failure_and_the_reasons_are_given() -> None:
     with pytest.raises(TimeIsUp) as caught:
         world.wait(10)
     assert str(caught.value).splitlines() == [
-        "/a is not there yet after 10 s; the deployment d goes on",
+        "/a is not there yet after 10 s; the deployment d continues",
         "  task a.1 on h: TASK_FAILED: exit status 1",
         "  /a waits: not enough GPUs are free on one machine; the next try is in 3 s",
         "  `mesos-gpu why /a` tells more",

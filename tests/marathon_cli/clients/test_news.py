@@ -21,7 +21,7 @@ EVENTS = (
 
 
 class _Teller(BaseHTTPRequestHandler):
-    """Tells two events, and what is no event, and goes on saying nothing."""
+    """Tells two events, and what is no event, and nothing more."""
 
     server: _Server
     protocol_version = "HTTP/1.1"

@@ -110,7 +110,7 @@ def test_the_last_lines_are_what_follows_is_known_by() -> None:
     )
 )
 def test_nothing_is_read_twice_or_left_out_whatever_is_said(pieces: list[bytes]) -> None:
-    """An empty piece begins a new file. What is no UTF-8 is counted, as the agent gives question marks for it."""
+    """An empty piece begins a new file. What is not UTF-8 is counted, as the agent gives question marks for it."""
     folder = Folder()
     folder.say(b"first\n")
     file = following(folder)

@@ -118,7 +118,7 @@ def test_files_that_cannot_be_read_are_said(store: ProfileStore) -> None:
         store.read()
     store.config.rmdir()
     store.config.write_bytes(b"\xff")
-    with pytest.raises(BadInput, match="no text in UTF-8"):
+    with pytest.raises(BadInput, match="not text in UTF-8"):
         store.read()
 
 

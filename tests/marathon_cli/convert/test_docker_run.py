@@ -180,9 +180,9 @@ def test_options_without_a_counterpart_are_told_of_with_their_line(option: str) 
         ("docker run", "an image is missing"),
         ("docker run --gpus", "a value is missing"),
         ("docker run -Z i", "no such option"),
-        ("docker run -p x:80 i", "is no port"),
-        ("docker run -p 99999 i", "is no port"),
-        ("docker run -m lots i", "is no size"),
+        ("docker run -p x:80 i", "is not a port"),
+        ("docker run -p 99999 i", "is not a port"),
+        ("docker run -m lots i", "is not a size"),
         ("docker run 'i", "a ' is missing"),
     ],
 )

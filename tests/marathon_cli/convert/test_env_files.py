@@ -89,7 +89,7 @@ def test_an_env_file_that_cannot_be_read_is_told_of(files: dict[str, str] | None
 
 
 def test_a_line_that_is_no_variable_is_refused_and_a_variable_that_is_not_set_is_told_of() -> None:
-    with pytest.raises(BadInput, match=r"f:6: services.a.env_file: x.env: line 2: .* is no NAME=VALUE"):
+    with pytest.raises(BadInput, match=r"f:6: services.a.env_file: x.env: line 2: .* is not NAME=VALUE"):
         from_compose("    env_file: x.env\n", {"x.env": 'A=1\n"B" c\n'})
     (line,) = from_compose("    env_file: x.env\n", {"x.env": "A=$NOWHERE"}).notes.lines()
     assert "x.env, line 1: NOWHERE is not set in the environment" in line

@@ -218,7 +218,7 @@ def test_a_name_that_marathon_does_not_allow_becomes_one_that_it_does(name: str,
         ("{key: nvidia.com/gpu.count, operator: DoesNotExist}", ["gpu_count", "UNLIKE", ".*"], None),
         ("{key: nvidia.com/gpu.product, operator: In, values: ['A 100']}", ["gpu_model", "LIKE", r"A\ 100"], None),
         ("{key: nvidia.com/gpu.memory, operator: Gt, values: ['1']}", None, "constraints have no operator Gt"),
-        ("{key: cloud.google.com/gke-nodepool, operator: In, values: [x]}", None, "agents have nothing like it"),
+        ("{key: cloud.google.com/gke-nodepool, operator: In, values: [x]}", None, "agents have no such attribute"),
         ("{key: kubernetes.io/os, operator: In, values: [linux]}", None, None),
         (
             "{key: cloud.google.com/gke-accelerator, operator: In, values: [nvidia-tesla-t4, nvidia-l4]}",

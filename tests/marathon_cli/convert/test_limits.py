@@ -29,7 +29,7 @@ def test_limits_are_read(texts: list[str], meant: Limits) -> None:
         ("x=1", "there are cpu, memory"),
         ("cpu", "is not NAME=QUANTITY, as in --limits=cpu=2"),
         ("nvidia.com/gpu=0.5", "is not whole"),
-        ("cpu=much", "is no quantity"),
+        ("cpu=much", "is not a quantity"),
     ],
 )
 def test_what_is_none_is_refused(text: str, said: str) -> None:

@@ -73,7 +73,7 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  -
     ("text", "problem"),
     [
         (POD + "    resources: {limits: {nvidia.com/gpu: 0.5}}\n", r"^f:8: .*nvidia.com/gpu: .*not whole"),
-        (POD + "    resources: {limits: {cpu: much}}\n", r"^f:8: .*limits.cpu: 'much' is no quantity"),
+        (POD + "    resources: {limits: {cpu: much}}\n", r"^f:8: .*limits.cpu: 'much' is not a quantity"),
         (POD + "    image: j\n", "^f:8: image: this key is there twice"),
         (POD + "    args: word\n", "^f:8: .*args: a list was expected"),
         (POD + "    env: [A]\n", "^f:8: .*an object of keys"),
@@ -85,8 +85,8 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  -
         ("", "is empty"),
         ("- a", "^f:1: .*an object"),
         ("services: {a: {command: x}}", "^f:1: services.a: image: is missing"),
-        ("services: {a: {image: x, ports: ['a:b']}}", "is no port"),
-        ("services: {a: {image: x, mem_limit: lots}}", "is no size"),
+        ("services: {a: {image: x, ports: ['a:b']}}", "is not a port"),
+        ("services: {a: {image: x, mem_limit: lots}}", "is not a size"),
         ("apiVersion: v1\nkind: Service\n", "nothing in it to run"),
     ],
 )

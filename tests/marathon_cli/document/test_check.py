@@ -167,7 +167,7 @@ def test_what_is_wrong_with_yaml_has_its_line_and_column() -> None:
         ("80: x", 'f.yaml:1:1: not YAML: a key must be text: write "80" in quotes'),
         ("? [a]\n: x", "f.yaml:1:3: not YAML: a key must be text"),
         ("a: !!binary aGk=", "f.yaml:1:4: not YAML: JSON has nothing for !!binary"),
-        ("a: .nan", "f.yaml:1:4: not YAML: .nan is no number that JSON knows"),
+        ("a: .nan", "f.yaml:1:4: not YAML: .nan is not a number that JSON knows"),
         ("a: *b", "f.yaml:1:4: not YAML: "),
         ("a: \tx\x07", "f.yaml:1:"),
     ],

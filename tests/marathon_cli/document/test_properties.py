@@ -96,9 +96,9 @@ def test_null_takes_a_key_away() -> None:
         (["cpus=1", "cpus=2"], "cpus is given twice"),
         (["container={}", "container.docker.image=i"], "contradict each other"),
         (["constraints=[1"], "begins like JSON and is not"),
-        (["=1"], "is no key"),
-        (["[0]=1"], "is no key"),
-        (["a..b=1"], "is no key"),
+        (["=1"], "is not a key"),
+        (["[0]=1"], "is not a key"),
+        (["a..b=1"], "is not a key"),
     ],
 )
 def test_what_is_wrong_with_words_is_said(words: list[str], said: str) -> None:

@@ -23,7 +23,7 @@ def sleeps():
 def interrupt_once_it_sleeps():
     while not sleeps():
         time.sleep(0.001)
-    # The signal comes to this thread: Python notes it, and the call of the other goes on.
+    # The signal comes to this thread: Python notes it, and the call of the other continues.
     signal.pthread_kill(threading.get_ident(), signal.SIGINT)
 
 threading.Thread(target=interrupt_once_it_sleeps, daemon=True).start()

@@ -84,7 +84,7 @@ COMPOSED = (
     "mesos-gpu-{service}: {why}",
     "{n} of {count} running, {others}",
     "interrupted; {what}",
-    "{names} is not there yet after {seconds} s; the deployment {id} goes on",
+    "{names} is not there yet after {seconds} s; the deployment {id} continues",
     "{name} has not started within {seconds} s: {why}",
     "{name} is removed",
     "No agent could ever run {app}: {wish}. It will wait.",

@@ -59,5 +59,5 @@ def test_what_a_word_does_not_mean_is_said() -> None:
 
 def test_policies_have_names_and_numbers() -> None:
     assert [policy_number(word) for word in ("0", "Weighted", "5")] == [0, 2, 5]
-    with pytest.raises(BadInput, match="'6' is no policy: 0 fair, 1 preemptive"):
+    with pytest.raises(BadInput, match="'6' is not a policy: 0 fair, 1 preemptive"):
         policy_number("6")

@@ -353,7 +353,7 @@ def test_lists_without_anybody_asked_are_worth_a_warning(tmp_path: Path, caplog:
     open_access(master_flags(tmp_path, "--acls={}", credentials(tmp_path), *CLOSED))
     assert not caplog.messages
     open_access(master_flags(tmp_path, "--acls={}"))
-    assert "every caller counts as ANY" in caplog.text
+    assert "each counts as ANY" in caplog.text
 
 
 def test_flags_show_where_secrets_are_and_never_what_they_are(tmp_path: Path) -> None:

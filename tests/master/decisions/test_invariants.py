@@ -69,5 +69,5 @@ async def test_a_master_that_checks_itself_stops(tmp_path: Path) -> None:
         assert not engine.failed.done()
         agent.used_total = GPU
         engine.do(Tick())
-        with pytest.raises(Unavailable, match="the books of this master do not add up"):
+        with pytest.raises(Unavailable, match="the state of this master is inconsistent"):
             await soon(engine.failed)

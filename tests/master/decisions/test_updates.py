@@ -60,7 +60,7 @@ def test_an_update_is_passed_on_as_it_came(running: Running) -> None:
 
 @pytest.mark.parametrize("told", [True, False])
 def test_what_an_ended_task_had_is_offered_when_its_framework_knows_of_the_end(running: Running, told: bool) -> None:
-    """Before, a framework would take the task for running and refuse what it had, perhaps for ever."""
+    """Before, a framework would take the task for running and refuse what it had, perhaps forever."""
     state = running.state
     assert offers(state) == [], "the rest was refused"
     running.update("TASK_RUNNING", latest="TASK_FINISHED")

@@ -1,4 +1,4 @@
-"""Writing the registry off the event loop: order, batches, failures, and a master that goes on meanwhile."""
+"""Writing the registry off the event loop: order, batches, failures, and a master that continues meanwhile."""
 
 from __future__ import annotations
 

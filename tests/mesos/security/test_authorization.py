@@ -114,7 +114,7 @@ def test_an_executor_does_things_below_its_own_container_only_whatever_the_lists
         ('{"run_tasks": [{"principals": {"type": "ANY"}}]}', r"run_tasks\[0\] must have"),
         ('{"run_tasks": [{"principals": {"type": "any"}, "users": {"type": "ANY"}}]}', "SOME, ANY or NONE"),
         ('{"run_tasks": [{"principals": {"values": "x"}, "users": {"type": "ANY"}}]}', "list of texts"),
-        ('{"run_tasks": [{"principals": {}, "users": {"type": "ANY"}}]}', "names nobody"),
+        ('{"run_tasks": [{"principals": {}, "users": {"type": "ANY"}}]}', "has no values"),
         ('{"view_flags": [{"principals": {"type": "ANY"}, "flags": {"values": ["a"]}}]}', '"ANY" or "NONE"'),
         ('{"get_endpoints": [{"principals": {"type": "ANY"}, "paths": {"values": ["/state"]}}]}', "authorizable path"),
     ],

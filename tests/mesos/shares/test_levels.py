@@ -21,7 +21,7 @@ def test_the_strongest_that_is_there_is_chosen_and_the_weakest_card_counts() -> 
 
 def test_names_are_read_and_others_refused() -> None:
     assert [level_named(word) for word in WORDS] == list(Level)
-    with pytest.raises(ValueError, match="'hard' is no level: mig, cgroup, mps, watcher, advisory"):
+    with pytest.raises(ValueError, match="'hard' is not a level: mig, cgroup, mps, watcher, advisory"):
         level_named("hard")
 
 

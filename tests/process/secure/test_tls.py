@@ -173,7 +173,7 @@ async def test_without_downgrade_nobody_is_spoken_to_in_the_clear(
     secure, plain = await circle.join("secure", circle.settings()), await circle.join("plain", None)
     assert not await plain.hears(secure)
     assert not await secure.hears(plain)
-    await logged(caplog, f"cannot connect to 127.0.0.1:{plain.endpoint.port}: it hung up during")
+    await logged(caplog, f"cannot connect to 127.0.0.1:{plain.endpoint.port}: it closed the connection during")
     await logged(caplog, "it speaks TLS, which is off here")
     await logged(caplog, "it speaks HTTP without TLS")
     async with client(circle.authority) as session:
@@ -196,7 +196,9 @@ async def test_with_downgrade_both_are_spoken_on_the_port_and_links_fall_back(
         assert await both.hears(secure, linked=linked)
     said = [record.message for record in caplog.records if "without TLS to" in record.message]
     assert len(said) == 1, "once, and not for the one that speaks TLS"
-    assert said[0].startswith(f"speaking without TLS to 127.0.0.1:{plain.endpoint.port}: it hung up during")
+    assert said[0].startswith(
+        f"speaking without TLS to 127.0.0.1:{plain.endpoint.port}: it closed the connection during"
+    )
     async with client(circle.authority) as session:
         for scheme in ("http", "https"):
             async with session.get(f"{scheme}://127.0.0.1:{both.endpoint.port}/hello") as answer:
@@ -226,7 +228,7 @@ async def test_a_server_of_another_authority_is_spoken_to_only_by_who_does_not_v
     careful = await circle.join("careful", replace(circle.settings(), verify_server=True))
     careless = await circle.join("careless", circle.settings())
     assert not await careful.hears(other)
-    await logged(caplog, "nobody we trust signed its certificate (LIBPROCESS_SSL_CA_FILE)")
+    await logged(caplog, "no trusted authority signed its certificate (LIBPROCESS_SSL_CA_FILE)")
     assert await careless.hears(other)
 
 
@@ -268,7 +270,7 @@ async def test_whose_certificate_it_must_be_is_what_the_scheme_says(
     settings = replace(circle.settings(), verify_server=True, scheme=scheme, verify_ip=by_ip)
     agent = await circle.join("slave(1)", settings, reverse)
     to = replace(master.pid, host=called)
-    assert to == master.pid, "what a process is called is no part of who it is"
+    assert to == master.pid, "what a process is called is not part of who it is"
     assert await agent.hears(master, to=to) is gets_in
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.mesos.tasks import is_terminal
-from mesos_gpu.testing.client import NurseryClient
+from mesos_gpu.testing.client import ForkServerClient
 from mesos_gpu.testing.plan import Program, cgroups_prefix
 from tests.support.master.build import framework_info, task_info
 from tests.support.master.live import Scheduler
@@ -154,7 +154,7 @@ class Victim:
             *("--registration_backoff_factor=10ms", f"--simulated_gpu_faults={folder / 'faults'}"),
             *flags,
         )
-        self._nursery = NurseryClient(folder / "nursery.log")
+        self._nursery = ForkServerClient(folder / "fork-server.log")
 
     def faults(self, text: str) -> None:
         """Say what is wrong with its simulated GPUs from now on: lines of `GPU XID`."""

@@ -40,7 +40,7 @@ Script = Answer | Callable[[Request], Answer] | list[Answer]
 
 @dataclass
 class ScriptedServer:
-    """Answers each (method, path) as told; a list is answered one by one, its last for ever."""
+    """Answers each (method, path) as told; a list is answered one by one, its last forever."""
 
     url: str = ""
     scripts: dict[tuple[str, str], Script] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A tenant of a simulated card: `burner.py SOCKET KERNEL_MS DEPTH`, keeps so many kernels queued for ever."""
+"""A tenant of a simulated card: `burner.py SOCKET KERNEL_MS DEPTH`, keeps so many kernels queued forever."""
 
 import socket
 import sys

@@ -1,4 +1,4 @@
-"""A program for simulated GPUs: `cuda_program.py MIB KERNEL_US [FILE]`, takes memory and keeps the card busy for ever.
+"""A program for simulated GPUs: `cuda_program.py MIB KERNEL_US [FILE]`, takes memory and keeps the card busy forever.
 
 It says what it sees, then `round N` after each ten kernels; what it has written into its memory is looked at each time.
 It loads libcuda.so.1 as anybody does, and imports the standard library alone.

@@ -89,7 +89,7 @@ def digest(data: bytes) -> str:
 
 
 def main() -> int:
-    """Fetch everything anew, and write what is kept."""
+    """Fetch everything again, and write what is kept."""
     record = []
     for package in PACKAGES:
         with tempfile.TemporaryDirectory() as folder:

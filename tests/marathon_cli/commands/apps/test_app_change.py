@@ -104,7 +104,7 @@ def test_what_is_wrong_in_a_file_has_its_line(train: ScriptedServer, run: Run, t
 
 def test_an_update_that_changes_nothing_sends_nothing(train: ScriptedServer, run: Run) -> None:
     result = run("app", "update", "train", "instances=2", "env.MODE=slow")
-    assert (result.exit_code, result.stdout) == (0, "/train is so already; nothing changes\n")
+    assert (result.exit_code, result.stdout) == (0, "/train is already as asked; nothing was changed\n")
     assert train.sent("PUT") == []
 
 
@@ -140,7 +140,7 @@ def test_a_version_goes_back_to_it(train: ScriptedServer, run: Run, version: str
     assert train.sent("PUT")[0].body == {"version": OLD}
 
 
-@pytest.mark.parametrize(("text", "said"), [("1", "is no version"), ("-2", "has 2 versions; -2 goes too far back")])
+@pytest.mark.parametrize(("text", "said"), [("1", "is not a version"), ("-2", "has 2 versions; -2 goes too far back")])
 def test_a_version_that_is_none_is_refused(train: ScriptedServer, run: Run, text: str, said: str) -> None:
     assert said in run("app", "show", "train", "--version", text).stderr
 
@@ -221,9 +221,9 @@ def test_rollback_on_failure_leads_back_and_waits_for_that(train: ScriptedServer
     result = run("app", "scale", "train", "9", "--rollback-on-failure", "--timeout", "0.01")
     assert result.exit_code == 4
     assert train.sent("DELETE")[0].query == {"force": "false"}
-    assert "/train is not there yet after 0.01 s; the deployment d-1 goes on" in result.stderr
-    assert "Created deployment d-back: leads back to what was before d-1" in result.stderr
-    assert result.stderr.splitlines()[-1] == "mesos-gpu: not there after 0.01 s, and led back"
+    assert "/train is not there yet after 0.01 s; the deployment d-1 continues" in result.stderr
+    assert "Created deployment d-back: rolls back d-1" in result.stderr
+    assert result.stderr.splitlines()[-1] == "mesos-gpu: not there after 0.01 s, and rolled back"
 
 
 def test_rollback_on_failure_leads_back_as_soon_as_task_after_task_fails(train: ScriptedServer, run: Run) -> None:
@@ -243,9 +243,9 @@ def test_rollback_on_failure_leads_back_as_soon_as_task_after_task_fails(train: 
     train.on("DELETE", "/v2/deployments/d-1", roll_back)
     result = run("app", "scale", "train", "9", "--rollback-on-failure", "--timeout", "0")
     assert result.exit_code == 1
-    assert "/train will not get there; the deployment d-1 goes on" in result.stderr
+    assert "/train will not get there; the deployment d-1 continues" in result.stderr
     assert result.stderr.splitlines()[-3:] == [
-        "mesos-gpu: task after task failed, so it was led back",
+        "mesos-gpu: task after task failed, so it was rolled back",
         "  3 tasks of /train have failed one after the other, and none is ready",
         "  the last: TASK_FAILED no such file",
     ]
@@ -277,7 +277,7 @@ def test_what_a_deployment_that_is_over_has_left_is_led_back_to_the_version_befo
     result = run("app", "scale", "train", "9", "--rollback-on-failure")
     assert result.exit_code == 1
     assert [(r.method, r.body) for r in train.sent(asked[0])][-1] == asked
-    assert "task after task failed, so it was led back" in result.stderr
+    assert "task after task failed, so it was rolled back" in result.stderr
 
 
 def test_a_deployment_that_ends_as_time_is_up_is_not_led_back(train: ScriptedServer, run: Run) -> None:
@@ -292,7 +292,7 @@ def test_a_deployment_that_ends_as_time_is_up_is_not_led_back(train: ScriptedSer
     result = run("app", "scale", "train", "9", "--rollback-on-failure", "--timeout", "0.01")
     assert result.exit_code == 0
     assert result.stderr.splitlines()[-1] == "/train: 9 of 9 running"
-    assert "it has come to its end just now; nothing is led back" in result.stderr
+    assert "it has just ended; nothing is rolled back" in result.stderr
 
 
 def test_ctrl_c_while_waiting_says_what_goes_on(
@@ -306,7 +306,7 @@ def test_ctrl_c_while_waiting_says_what_goes_on(
     monkeypatch.setattr("time.sleep", interrupt)
     result = run("app", "scale", "train", "9", "--wait")
     assert result.exit_code == 130
-    goes_on = "the deployment d-1 goes on; `mesos-gpu deployment rollback d-1` takes it back"
+    goes_on = "the deployment d-1 continues; `mesos-gpu deployment rollback d-1` takes it back"
     assert result.stderr.splitlines()[-1] == f"mesos-gpu: interrupted; {goes_on}"
 
 

@@ -62,7 +62,7 @@ def test_a_job_whose_schedule_is_refused_does_not_stay(metronome: ScriptedServer
 def test_jobs_are_listed_with_what_they_do(metronome: ScriptedServer, run: Run) -> None:
     row = run("job", "list").stdout.splitlines()[1].split()
     assert row[:6] == ["train", "2", "running", "(1)", "failed", "0/1"]
-    assert row[6] == row[7]  # the run goes on: it has taken as long as it is ago that it began
+    assert row[6] == row[7]  # the run continues: it has taken as long as it is ago that it began
     assert row[8:] == ["2026-01-04T03:00:00Z", "1", "1", "---"]
     assert run("job", "list", "train", "-q").stdout == "train\n"
     assert json.loads(run("job", "show", "train").stdout)["run"]["gpus"] == 2
@@ -95,7 +95,7 @@ def test_a_run_is_waited_for_and_its_outcome_is_the_exit_status(
 def test_a_run_that_takes_too_long_goes_on(metronome: ScriptedServer, run: Run) -> None:
     metronome.on("POST", "/v1/jobs/train/runs", Answer(201, {"id": "r3"}))
     result = run("job", "run", "train", "--wait", "--timeout", "0.001")
-    assert (result.exit_code, "has not ended after 0.001 s; it goes on" in result.stderr) == (4, True)
+    assert (result.exit_code, "has not ended after 0.001 s; it continues" in result.stderr) == (4, True)
 
 
 def test_runs_are_killed(metronome: ScriptedServer, run: Run) -> None:
@@ -103,7 +103,7 @@ def test_runs_are_killed(metronome: ScriptedServer, run: Run) -> None:
     assert run("job", "kill", "train").stdout == "Killed runs: r3\n"
     assert run("job", "kill", "train", "--all", "-q").stdout == "r3\n"
     metronome.on("GET", "/v1/jobs/train", JOB)
-    assert "none goes on" in run("job", "kill", "train").stderr
+    assert "none is running" in run("job", "kill", "train").stderr
 
 
 def test_a_job_is_changed_without_its_schedules_and_history(metronome: ScriptedServer, run: Run) -> None:

@@ -107,7 +107,7 @@ def test_why_goes_on_without_a_master(full: ScriptedServer, run: Run) -> None:
     full.on("GET", "/slaves", Answer(503, b"no leader"))
     done = run("why", "train")
     assert done.exit_code == 0
-    assert "Marathon's word stands alone" in done.stderr
+    assert "only Marathon's view is shown" in done.stderr
     assert "not enough GPUs in its offer (1)" in done.stdout
 
 

@@ -43,7 +43,7 @@ def test_an_agent_that_was_named_and_is_none_is_an_error(server: ScriptedServer,
     server.on("GET", "/flags", {"flags": {}})
     done = run("doctor", "--agent", server.url)
     assert done.exit_code == 1
-    assert "is no Mesos agent" in done.stderr
+    assert "is not a Mesos agent" in done.stderr
 
 
 def test_an_agent_that_wants_to_know_who_asks_is_told_if_it_was_named(
@@ -52,7 +52,7 @@ def test_an_agent_that_wants_to_know_who_asks_is_told_if_it_was_named(
     server.on("GET", "/flags", Answer(401, "401 Unauthorized."))
     done = run("doctor", "--agent", server.url)
     assert done.exit_code == 1
-    assert "wants to know who you are: keep `mesos-user` and `mesos-password`" in done.stderr
+    assert "needs credentials: keep `mesos-user` and `mesos-password`" in done.stderr
     assert "authorization" not in {name.lower() for name in server.requests[-1].headers}
     monkeypatch.setenv("MESOS_GPU_MESOS_USER", "ops")
     monkeypatch.setenv("MESOS_GPU_MESOS_PASSWORD", "0ps")

@@ -69,7 +69,7 @@ def test_a_plan_says_what_stays_for_whom_and_changes_nothing(mig: Mig, agent: Sc
 def test_what_is_destroyed_is_borrowed_first_and_given_back(mig: Mig, agent: ScriptedServer) -> None:
     done = mig("apply", "3g.20gb,1g.5gb", "-o", "json")
     assert places(done) == [("keep", "1g.5gb", 6), ("destroy", "1g.5gb", 0), ("create", "3g.20gb", 0)]
-    assert "start the agent anew" in done.stderr
+    assert "restart the agent" in done.stderr
     assert [(request.method, request.path) for request in agent.requests] == [
         ("GET", "/gpus"),
         ("POST", "/gpus/leases"),

@@ -92,7 +92,7 @@ def test_a_group_is_changed_scaled_and_led_back(tree: ScriptedServer, run: Run, 
 
 def test_removing_everything_must_be_meant(tree: ScriptedServer, run: Run) -> None:
     result = run("group", "remove", "/")
-    assert (result.exit_code, "--yes says that it is meant" in result.stderr) == (1, True)
+    assert (result.exit_code, "--yes confirms that" in result.stderr) == (1, True)
     assert tree.sent("DELETE") == []
     assert run("group", "remove", "prod").stdout == (
         "Created deployment d-1: removes /prod with 1 apps and 1 pods with 5 instances\n"
@@ -137,7 +137,7 @@ def test_no_deployments_is_an_empty_table(marathon: ScriptedServer, run: Run) ->
 def test_a_deployment_is_led_back_or_stopped(deploying: ScriptedServer, run: Run) -> None:
     deploying.on("DELETE", "/v2/deployments/d-1", {"deploymentId": "d-9", "version": VERSION})
     said = run("deployment", "rollback", "d").stdout
-    assert said == "Created deployment d-9: leads back to what was before d-1\n"
+    assert said == "Created deployment d-9: rolls back d-1\n"
     deploying.on("DELETE", "/v2/deployments/e-2", Answer(202, b""))
     assert run("deployment", "stop", "e-2").stdout == "Stopped e-2; /b stay as they are now\n"
     assert [request.query["force"] for request in deploying.sent("DELETE")] == ["false", "true"]

@@ -91,7 +91,7 @@ def test_an_agent_of_mesos_own_is_named(agent: ScriptedServer, run: Run) -> None
     agent.on("GET", "/images", Answer(404, b""))
     done = run("image", "list")
     assert done.exit_code == 1
-    assert "of another make" in done.output
+    assert "is not an agent of mesos-gpu" in done.output
 
 
 def test_lines_come_now_and_then_and_when_the_phase_changes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ def test_services_are_listed_with_the_gpus_of_their_tasks(master: ScriptedServer
 def test_a_service_is_shut_down_only_by_who_means_it(master: ScriptedServer, run: Run) -> None:
     refused = run("service", "shutdown", NEWER)
     assert (refused.exit_code, calls(master)) == (1, [])
-    assert "with 1 task; --yes says that it is meant" in refused.stderr
+    assert "with 1 task; --yes confirms that" in refused.stderr
     assert run("service", "shutdown", NEWER[-4:], "--yes").exit_code == 0
     assert calls(master) == [{"type": "TEARDOWN", "teardown": {"framework_id": {"value": NEWER}}}]
     assert "recorder means 2 services" in run("service", "shutdown", "recorder", "--yes").stderr
@@ -89,7 +89,7 @@ def test_the_masters_reasons_against_a_quota_are_given(master: ScriptedServer, r
 
 def test_an_agent_is_decommissioned_only_by_who_means_it(master: ScriptedServer, run: Run) -> None:
     refused = run("node", "decommission", "S0")
-    assert (refused.exit_code, "--yes says that it is meant" in refused.stderr, calls(master)) == (1, True, [])
+    assert (refused.exit_code, "--yes confirms that" in refused.stderr, calls(master)) == (1, True, [])
     assert run("agent", "decommission", "S0", "--yes").exit_code == 0
     assert calls(master) == [{"type": "MARK_AGENT_GONE", "mark_agent_gone": {"agent_id": {"value": SLAVE}}}]
 

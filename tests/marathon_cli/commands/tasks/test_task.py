@@ -240,7 +240,7 @@ def test_the_log_of_a_job_is_that_of_its_last_run_after_it_has_ended(cluster: Cl
     for words in (("task", "log"), ("job", "log")):
         result = run(*words, "nightly")
         assert (result.exit_code, result.stdout) == (0, "epoch 1\n"), result.stderr
-        assert result.stderr == "no run of nightly goes on; this is the last one, r1: FAILED\n"
+        assert result.stderr == "no run of nightly is running; this is the last one, r1: FAILED\n"
     both = run("logs", "job/nightly", "--tail", "1")
     assert (both.stdout, both.stderr.splitlines()[1]) == ("epoch 1\n", "out of memory")
     going = {"id": "r2", "status": "ACTIVE", "tasks": [{"id": "nightly_r2.instance-1._app.1"}]}
