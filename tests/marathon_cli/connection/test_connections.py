@@ -258,7 +258,7 @@ def test_a_proxy_is_gone_through_for_http_and_for_tls(
     with proxy() as between:
         login_url = between.url.replace("://", "://joe:pw@")
         assert run("app", "list", "-q", "--proxy", login_url).exit_code == 0
-        assert between.seen == [f"GET {marathon.url}/v2/apps"]
+        assert [line.partition("?")[0] for line in between.seen] == [f"GET {marathon.url}/v2/apps"]
         assert between.logins == [basic("joe:pw")]
         words = ("--marathon-url", secure.url, "--ca", str(authority.certificate))
         assert run("app", "list", "-q", "--proxy", login_url, *words).exit_code == 0
