@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,14 +68,24 @@ class RealTurns:
             self.tell()
         self.until_told(lambda told: "watchdog" in told)
 
-    def tenant(self, name: str, weight: int = 1, *, kernel_ms: float = 2, depth: int = 2, processes: int = 1) -> None:
-        """Start burners in a container of their own."""
+    def tenant(
+        self,
+        name: str,
+        weight: int = 1,
+        *,
+        kernel_ms: float = 2,
+        depth: int = 2,
+        processes: int = 1,
+        command: Sequence[str] = (),
+    ) -> None:
+        """Start burners in a container of their own, or another command."""
         folder = self._tree / name
         folder.mkdir()
         for _ in range(processes):
-            command = [sys.executable, "-S", BURNER, self.socket, str(kernel_ms), str(depth)]
+            burner = [sys.executable, "-S", BURNER, self.socket, str(kernel_ms), str(depth)]
             into = f'echo $$ > {folder}/cgroup.procs; exec "$@"'
-            self.processes.append(subprocess.Popen(["/bin/sh", "-c", into, "sh", *command], stderr=subprocess.DEVNULL))
+            argv = ["/bin/sh", "-c", into, "sh", *(command or burner)]
+            self.processes.append(subprocess.Popen(argv, stderr=subprocess.DEVNULL))
         file = str(folder / self._file)
         self.members[name] = {"id": name, "weight": weight, "high": False, "held": False, "file": file}
 
@@ -166,6 +178,10 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def _remove(folder: Path) -> bool:
+    """Remove a cgroup, ending what is left in it; tell whether it is gone."""
+    for pid in (folder / "cgroup.procs").read_text().split():
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
     try:
         folder.rmdir()
     except OSError:
