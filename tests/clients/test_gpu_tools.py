@@ -171,3 +171,18 @@ def test_a_cuda_program_has_the_gpu_of_its_container_and_is_seen_on_it(tools: En
     # It has ended, and left nothing on the card.
     idle = run_json(box, tools, 4, "-m", "gpustat", "--json")
     assert {(one["memory.used"], len(one["processes"])) for one in idle["gpus"]} == {(0, 0)}
+
+
+def test_a_task_with_a_part_of_a_card_sees_the_size_of_its_part(tools: Environment, tmp_path: Path) -> None:
+    box = LiveBox(tmp_path / "box")
+    try:
+        box.env["MESOS_SIMULATED_GPU_MEMORY"] = "15109MB"  # a flag of the agent's
+        box.up("--gpu_driver=simulated", "--simulated_gpus=1", "--shared_gpus=0")
+        for words in (("-m", "gpustat", "--json"), ("-c", NVITOP)):
+            done = box.cli("run", "--gpu-mem", "6GiB", "--", tools.python, *words)
+            assert done.returncode == 0, done.stdout + done.stderr
+            seen = json.loads(done.stdout)
+            total = seen["gpus"][0]["memory.total"] if "gpus" in seen else seen[0][3]
+            assert total == 6043
+    finally:
+        box.cli("down")
