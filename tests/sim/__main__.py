@@ -30,8 +30,12 @@ def main() -> int:
     parser.add_argument("--people", type=float, default=40.0, help="mean seconds between acts of people")
     parser.add_argument("--faults", type=float, default=120.0, help="mean seconds between faults")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="histories at a time")
+    parser.add_argument("--first", action="store_true", help="end when something broke")
+    parser.add_argument("--planted", action="store_true", help="instead: find each defect of tests/sim/planted")
     parser.add_argument("--log", action="store_true", help="print every line of the history")
     wishes = parser.parse_args()
+    if wishes.planted:
+        return _find_planted(wishes)
     _make_repeatable()
     return _play_all(wishes)
 
@@ -58,6 +62,7 @@ def _play_all(wishes: Any) -> int:
     waiting, bad, hours, count = iter(seeds), 0, 0.0, 0
     while True:
         late = wishes.minutes is not None and _clock() - began_s > wishes.minutes * 60
+        late = late or (wishes.first and bad > 0)
         while len(playing) < wishes.jobs and not late:
             seed = next(waiting, None)
             if seed is None:
@@ -84,6 +89,20 @@ def _play_all(wishes: Any) -> int:
     took_s = _clock() - began_s
     print(f"{count} histories of {hours:.1f} simulated hours in {took_s:.0f} s; {bad} broke something")
     return 1 if bad else 0
+
+
+def _find_planted(wishes: Any) -> int:
+    from tests.sim.hunting import hunt, patches
+
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for patch in patches():
+            began_s = _clock()
+            found = hunt(patch, Path(folder), minutes=wishes.minutes or 10.0, seed=wishes.seed, hours=wishes.hours)
+            missed += not found.found
+            result = f"found in {found.histories} histories" if found.found else f"MISSED in {found.histories}"
+            print(f"{found.name}: {result}, {_clock() - began_s:.0f} s: {found.said[:160]}", flush=True)
+    return 1 if missed else 0
 
 
 def _play(seed: int, wishes: Any, told: Any) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.sim.hunting import hunt, patches, planted
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -40,6 +43,18 @@ def test_a_seed_is_one_history() -> None:
 def test_what_broke_something_once_does_not(seed: str, hours: str) -> None:
     done = play("--seed", seed, "--hours", hours)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("patch", patches(), ids=lambda patch: patch.stem)
+def test_a_planted_defect_can_be_planted(patch: Path, tmp_path: Path) -> None:
+    tree = planted(patch, tmp_path)
+    assert (tree / "mesos_gpu").is_dir()
+    shutil.rmtree(tree)
+
+
+def test_a_planted_defect_is_found(tmp_path: Path) -> None:
+    found = hunt(HERE / "planted" / "gpus-not-freed.patch", tmp_path, minutes=5, hours=0.5)
+    assert found.found, found
 
 
 def test_nothing_breaks_while_faults_come_every_half_minute() -> None:
