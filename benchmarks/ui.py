@@ -1,11 +1,12 @@
 """The page with 1 000 apps and 5 000 tasks: how soon it shows something, how fast it answers, what an hour costs.
 
-    ./run bench ui [--apps 1000] [--rounds 5]
+    ./run bench ui [--apps 1000] [--rounds 5] [--mesos-webui mesos/src/webui]
 
 A Marathon that is nothing but its answers serves them, so that what is measured is the page and the browser. Times are
 of headless Chromium: from the start of the navigation to the first row of the list, and from a key or a click to the
 first frame that shows what follows. Events of an hour at 5 a second come in a minute or so; the heap is measured after
-a collection, before and after.
+a collection, before and after. With the folder src/webui of a clone of apache/mesos the same is measured of Mesos' own
+page, with as many tasks: releases on PyPI are the library alone, without that folder.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from pathlib import Path
 
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
+from tests.support.ui import mesos_webui
 from tests.support.ui.browser import Reader, running
 from tests.support.ui.large import LargeMarathon, status_event
 
@@ -50,6 +53,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--apps", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--mesos-webui", type=Path, help="the folder src/webui of apache/mesos")
     wishes = parser.parse_args()
     with LargeMarathon(wishes.apps).serving() as marathon, running() as browser:
         paints = []
@@ -74,7 +78,38 @@ def main() -> int:
             page.wait_for_timeout(100)
         report(f"heap after {EVENTS_AN_HOUR} events, MB more", (heap(page) - before) / 1e6, 10)
         reader.close()
+        if wishes.mesos_webui is not None:
+            beside(browser, wishes.mesos_webui, wishes.apps, wishes.rounds)
     return 0
+
+
+def beside(browser: Browser, folder: Path, apps: int, rounds: int) -> None:
+    """Measure Mesos' own page: the first task of its home, a filter there, and the way to the agents and back."""
+    acts = {
+        "filter by name": {
+            "where": "input[type=search]",
+            "type": f"service-{apps - 1}",
+            "until": f"service-{apps - 1}.",
+        },
+        "open the agents": {"where": "a[href='#/agents']", "until": "machine-7"},
+        "back to the tasks": {"where": ".navbar-brand", "until": "service-"},
+    }
+    paints: list[float] = []
+    found: dict[str, list[float]] = {name: [] for name in acts}
+    with mesos_webui.serving(folder, apps) as url:
+        for _ in range(rounds):
+            page = browser.new_page()
+            page.add_init_script(MARK.replace("'tbody tr'", "'tr[ng-repeat*=task]'"))
+            page.goto(url)
+            page.locator("tr[ng-repeat*=task]").first.wait_for(timeout=60_000)
+            page.wait_for_function(f"() => {FIRST_ROW} > 0")
+            paints.append(page.evaluate(FIRST_ROW))
+            for name, act in acts.items():
+                found[name].append(page.evaluate(FRAME, act))
+            page.close()
+    report("Mesos' page: first rows, ms", statistics.median(paints), None)
+    for name, times in found.items():
+        report(f"Mesos' page: {name}, ms", statistics.median(times), None)
 
 
 def acted(page: Page, apps: int, rounds: int) -> dict[str, list[float]]:
@@ -104,8 +139,9 @@ def heap(page: Page) -> float:
     return float(metrics["JSHeapUsedSize"])
 
 
-def report(name: str, value: float, limit: float) -> None:
-    print(f"{name:<42} {value:8.1f}   wanted below {limit:g}{'' if value < limit else '   MISSED'}", flush=True)
+def report(name: str, value: float, limit: float | None) -> None:
+    wanted = "" if limit is None else f"   wanted below {limit:g}{'' if value < limit else '   MISSED'}"
+    print(f"{name:<42} {value:8.1f}{wanted}", flush=True)
 
 
 if __name__ == "__main__":

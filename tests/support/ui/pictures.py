@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from playwright.sync_api import Page, expect
+
 from tests.support.box.live import LiveBox
 from tests.support.ui.browser import ROOT, Reader, running
 
@@ -27,8 +29,21 @@ SHOTS = {
     "ui-why": ("#/services/speech/large?tab=why", {}),
     "ui-gpus": ("#/gpus", {"color_scheme": "dark"}),
     "ui-edit": ("#/edit/vision/serve", {}),
+    "ui-terminal": ("#/services/vision/train", {}),
     "ui-logs-zh": ("#/services/vision/train?tab=logs", {"locale": "zh-CN"}),
 }
+
+
+def in_terminal(page: Page, box: LiveBox) -> None:
+    """Open a terminal in the first instance, and do in it what people do first."""
+    page.evaluate(f"location.hash = '#/instances/{box.tasks('vision/train')[0]['id']}?tab=terminal'")
+    page.get_by_label("Command").fill("PS1='# ' exec sh")
+    page.get_by_role("button", name="Open a terminal").click()
+    screen = page.locator(".xterm-rows")
+    expect(screen).to_contain_text("#")
+    page.keyboard.type("nvidia-smi -L; tail -n 2 stdout; echo 训练中\n")
+    expect(screen).to_contain_text("GPU 1:")
+    page.locator(".terminal-frame").scroll_into_view_if_needed()
 
 
 def main() -> int:
@@ -46,6 +61,8 @@ def main() -> int:
                 viewport = {"width": 1200, "height": 700}
                 reader = Reader.of(browser, box.status()["marathon"]["url"], viewport=viewport, **wishes)
                 page = reader.go(place)
+                if name == "ui-terminal":
+                    in_terminal(page, box)
                 page.wait_for_timeout(3000)  # for a few lines of the log
                 page.screenshot(path=PICTURES / f"{name}.png")
                 reader.close()

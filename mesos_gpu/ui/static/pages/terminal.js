@@ -69,7 +69,7 @@ export function TerminalPage({ agent, container }) {
     <p class="faint">${t("terminal.text")}</p>
     ${error && html`<${Problem} error=${error} />`}
     <p class="terminal-note" role="status">${note}</p>
-    ${run && html`<div class="terminal" key=${run.number} ref=${place} role="group" aria-label=${t("tab.terminal")}></div>`}`;
+    ${run && html`<div class="terminal-frame" key=${run.number} ref=${place} role="group" aria-label=${t("tab.terminal")}></div>`}`;
 }
 
 /**
