@@ -78,7 +78,7 @@ def ask(env: dict[str, str]) -> Ask:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (("ap",), ["app"]),
+        (("ap",), ["apply", "app"]),
         (("task", "ex"), ["exec"]),
         (("app", "show", ""), ["team/train-2", "team/web", "train"]),
         (("app", "show", "/t"), ["/team/train-2", "/team/web", "/train"]),
