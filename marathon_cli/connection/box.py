@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
+import socket
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from mesos_gpu.errors import Unavailable
 
@@ -45,23 +48,62 @@ def is_up(work_dir: Path) -> bool:
         return False
 
 
+_ENTER_S = 60.0
 CREDENTIAL_NAME = "box"
 """The name that goes with a box's secret; mesos_gpu/local/credentials.py makes both."""
 
 
-def box_login(work_dir: Path) -> tuple[frozenset[str], str] | None:
-    """Return the URLs of the box that runs in `work_dir`, and the secret that its services ask for.
+class BoxLogin(NamedTuple):
+    """How one comes into a box: the URLs of its services, the name and the file of the secret that goes with it."""
 
-    None when no box runs there, it asks nobody, or its secret is not ours to read.
+    urls: frozenset[str]
+    name: str
+    file: Path
+    secret: str
+
+
+def box_login(work_dir: Path) -> BoxLogin | None:
+    """Return how we come into the box that runs in `work_dir`: as its owner, else as a member of its group.
+
+    None when no box runs there, it asks nobody, or it does not let us in.
     """
     try:
         box = json.loads((work_dir / "box.json").read_bytes())
-        secret = "" if box.get("open", True) else (work_dir / "access" / "secret").read_text().strip()
-        urls = frozenset(str(one["url"]) for one in (box["master"], box["marathon"], *box["agents"]))
-        alive = _runs(int(box["pid"]))
+        if box.get("open", True) or not _runs(int(box["pid"])):
+            return None
+        services = [box["master"], *box["agents"]]
+        name, file, marathon = CREDENTIAL_NAME, work_dir / "access" / "secret", str(box["marathon"]["url"])
+        if not os.access(file, os.R_OK) and (member := _member(work_dir)) is not None:
+            name, file = member
+            marathon = _enter(str(box["control"]))
+        secret = file.read_text().strip()
+        urls = frozenset([marathon, *(str(one["url"]) for one in services)])
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return None
-    return (urls, secret) if secret and alive else None
+    return BoxLogin(urls, name, file, secret) if secret else None
+
+
+def _member(work_dir: Path) -> tuple[str, Path] | None:
+    """Return our name as a member of the group that a box lets in, and the file of our secret; None for others."""
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    file = work_dir / "members" / name / "secret"
+    return (name, file) if os.access(file, os.R_OK) else None
+
+
+def _enter(control: str) -> str:
+    """Return the URL of our own Marathon in a box; its supervisor, which the kernel tells who we are, starts it.
+
+    Raises OSError, ValueError, LookupError.
+    """
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(_ENTER_S)
+        line.connect(control)
+        line.sendall(b'{"ask": "enter"}\n')
+        with line.makefile("rb") as answers:
+            answer = json.loads(answers.readline())
+    if "error" in answer:
+        raise Unavailable(str(answer["error"]))
+    return str(answer["marathon"])
 
 
 def find_marathon(work_dir: Path) -> str:
@@ -78,6 +120,11 @@ def find_marathon(work_dir: Path) -> str:
         raise Unavailable(f"{note} cannot be read ({error}). {_ADVICE}") from None
     if not _runs(pid):
         raise Unavailable(f"the box in {work_dir} no longer runs (its process {pid} is gone). {_ADVICE}")
+    if not os.access(work_dir / "access" / "secret", os.R_OK) and box.get("control") and _member(work_dir) is not None:
+        try:
+            return _enter(str(box["control"]))
+        except (OSError, ValueError, LookupError) as error:
+            raise Unavailable(f"the box in {work_dir} does not answer at {box['control']}: {error}") from None
     return url
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marathon_cli.connection.access import Access, addresses, origin
-from marathon_cli.connection.box import CREDENTIAL_NAME, box_login, find_marathon, found_work_dir
+from marathon_cli.connection.box import BoxLogin, box_login, find_marathon, found_work_dir
 from marathon_cli.connection.profiles import ProfileStore
 from marathon_cli.connection.settings import Settings
 from marathon_cli.screen.output import say
@@ -82,25 +82,24 @@ class Connections:
         return self.work_dir or found_work_dir(os.environ if self.environ is None else self.environ)
 
     @cached_property
-    def _box(self) -> tuple[frozenset[str], str] | None:
+    def _box(self) -> BoxLogin | None:
         return box_login(self.box_dir)
 
     def box_login_of(self, url: str) -> tuple[str, Path] | None:
         """Return the name that this machine's box asks for, and the file of its password; None of other servers."""
-        if self._box is None or url not in self._box[0]:
-            return None
-        return CREDENTIAL_NAME, self.box_dir / "access" / "secret"
+        return None if self._box is None or url not in self._box.urls else (self._box.name, self._box.file)
 
     def _with_box_login(self, url: str, access: Access) -> Access:
         """Return the access with this machine's box's credential, where the URL is the box's and no other was set."""
         if access.authorization is not None or self._box is None:
             return access
-        urls, secret = self._box
         try:
-            ours = all(any(one.origin == origin(known) for known in urls) for one in addresses(url, what="server"))
+            ours = all(
+                any(one.origin == origin(known) for known in self._box.urls) for one in addresses(url, what="server")
+            )
         except BadInput:
             return access  # whoever uses the URL says what is wrong with it
-        return replace(access, user=CREDENTIAL_NAME, password=secret) if ours else access
+        return replace(access, user=self._box.name, password=self._box.secret) if ours else access
 
     def mesos(self, marathon: Marathon | None = None) -> Mesos:
         """Return a client of the master and its agents: the master named, else the one that Marathon names.

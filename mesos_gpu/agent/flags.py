@@ -68,6 +68,13 @@ FLAGS: Sequence[Flag] = (
         "--attributes names stay as they are.",
     ),
     Flag("default_role", "text", "*", "Role of resources that name none."),
+    Flag(
+        "user_privileges",
+        "boolean",
+        True,
+        "As in Mesos, tasks of users other than root get the capabilities that they ask for, and programs with a "
+        "set-user-ID bit work. With --no-user_privileges neither is so: who runs tasks as himself gains nothing by it.",
+    ),
     Flag("isolation", "list", DEFAULT_ISOLATION, "Isolators; gpu/nvidia is the one that hands out GPUs."),
     Flag("nvidia_gpu_devices", "list", None, "GPUs to use, by index or UUID; needs gpus in --resources."),
     *SWITCH_FLAGS,

@@ -20,6 +20,7 @@ import requests
 
 from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
 from mesos_gpu.local.credentials import FOLDER, credential
+from mesos_gpu.local.group import with_members
 from mesos_gpu.local.plan import MAX_LOG_MIB, MESOS_ROLE, GpuChoice, UpOptions, program
 from mesos_gpu.local.pools import DEFAULT
 from mesos_gpu.local.record import Box, Records, Service, is_alive
@@ -49,6 +50,7 @@ def up(options: UpOptions) -> int:
 
     options = with_switches(options.checked())
     check_machine()
+    options = with_members(options)
     if options.detach:
         return _up_detached(options)
     # What the supervisor has to say while the box runs is about services that died and came back.
@@ -193,6 +195,9 @@ def _screen(box: Box, gpus: GpuChoice, options: UpOptions) -> str:
         lines.append(f"back      from last time: {named(back)}; `mesos-gpu app remove` ends one for good")
     if options.open:
         lines.append("access    open: every user of this machine may use it, and run tasks as its owner")
+    elif options.group is not None:
+        lines.append(f"access    by the credential in {options.work_dir / FOLDER}; mesos-gpu finds it by itself")
+        lines.append(f"members   of the group {options.group} run tasks as themselves: {', '.join(options.members)}")
     else:
         lines.append(f"access    by the credential in {options.work_dir / FOLDER}; mesos-gpu finds it by itself")
     return "\n".join(lines)

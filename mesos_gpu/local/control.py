@@ -26,6 +26,9 @@ PATIENCE_S = 300.0
 """How long an answer is waited for: agents that start, or end their tasks first."""
 _KINDS = ("BadInput", "NotFound", "Conflict", "Unavailable")
 _PEER = "3i"
+ENTER = {"ask": "enter"}
+"""What a member asks: to be let in."""
+Enter: TypeAlias = Callable[[int], Awaitable[Mapping[str, Any]]]
 Answer: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
@@ -72,8 +75,9 @@ def ask(work_dir: Path, request: Mapping[str, Any]) -> dict[str, Any]:
 class Control:
     """Listens for the box's owner; one request is answered after the other."""
 
-    def __init__(self, work_dir: Path, answer: Answer) -> None:
-        self._path, self._answer = socket_path(work_dir), answer
+    def __init__(self, work_dir: Path, answer: Answer, enter: Enter | None = None) -> None:
+        """`enter` answers, with the number of the user that the kernel says it is, who is not the owner."""
+        self._path, self._answer, self._enter = socket_path(work_dir), answer, enter
         self._server: asyncio.Server | None = None
         self._turn = asyncio.Lock()
 
@@ -82,7 +86,7 @@ class Control:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.unlink(missing_ok=True)
-            before = os.umask(0o177)
+            before = os.umask(0o177 if self._enter is None else 0o111)
             try:
                 self._server = await asyncio.start_unix_server(self._serve, str(self._path), limit=MAX_LINE)
             finally:
@@ -107,16 +111,17 @@ class Control:
     async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Mapping[str, Any]:
         try:
             line = await reader.readline()
-            if peer_uid(writer.get_extra_info("socket")) not in (0, os.geteuid()):
-                return {"error": "this box is another user's; only its owner and root change it", "kind": "Unavailable"}
-            request = json.loads(line)
+            request, user = json.loads(line), peer_uid(writer.get_extra_info("socket"))
             if not isinstance(request, dict):
                 raise ValueError("no object")
         except ValueError as error:
             return {"error": f"a request is one line of JSON: {error}", "kind": "BadInput"}
+        ours = user in (0, os.geteuid())
+        if not ours and (self._enter is None or request != ENTER):
+            return {"error": "this box is another user's; only its owner and root change it", "kind": "Unavailable"}
         async with self._turn:
             try:
-                return await self._answer(request)
+                return await self._answer(request) if ours or self._enter is None else await self._enter(user)
             except MesosGpuError as error:
                 kind = next((kind for kind in _KINDS if isinstance(error, getattr(errors, kind))), "Unavailable")
                 return {"error": str(error), "kind": kind}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.local.bridge import NETWORK, PLUGINS
-from mesos_gpu.local.credentials import FOLDER, MARATHON, hint
+from mesos_gpu.local.credentials import ACLS, FOLDER, MARATHON, hint, member_login_file, member_secret_file
+from mesos_gpu.local.members import hint as members_hint
+from mesos_gpu.local.members import marathon_of
 from mesos_gpu.local.pools import DEFAULT, Layout, Pool, Seat, default_layout, read_pools
 
 LOOPBACK = "127.0.0.1"
@@ -56,11 +58,17 @@ class UpOptions:
     shared_gpus: str | None = None
     """Of each agent: those that tasks share, as its flag of that name takes them."""
     detach: bool = False
+    group: str | None = None
+    """The Unix group whose members are let in, each with a Marathon that runs tasks as him."""
+    members: Mapping[str, int] = field(default_factory=dict)
+    """Who that is, by name, with the users' numbers."""
     open: bool = False
     """Whether everybody who can reach the services may use them; else they ask for the box's credential."""
 
     def checked(self) -> UpOptions:
         """Return these options with an absolute work_dir. Raises BadInput for what no box can be."""
+        if self.group is not None and self.open:
+            raise BadInput("--open lets everybody in, and --group a few: say one of the two")
         if self.pools and self.sized:
             raise BadInput("--pool says how many agents and GPUs there are: leave --agents and --simulated_gpus out")
         wishes = read_pools(self.pools)
@@ -206,6 +214,8 @@ def agent_spec(options: UpOptions, gpus: GpuChoice, layout: Layout, seat: Seat) 
     flags += _gpu_flags(gpus, layout, seat, pool)
     if options.shared_gpus and (gpus.driver == "simulated" or len(layout.seats) == 1):
         flags += [f"--shared_gpus={options.shared_gpus}"]
+    if options.members:
+        flags += ["--no-user_privileges"]
     if options.enable_gpu_isolation is False:
         flags += ["--no-enable_gpu_isolation"]
     port = options.agent_port and options.agent_port + seat.number - 1
@@ -250,6 +260,32 @@ def marathon_spec(options: UpOptions) -> ServiceSpec:
     return ServiceSpec("marathon", "mesos_gpu.marathon.service", options.marathon_port, "http_port", flags)
 
 
+def member_spec(options: UpOptions, member: str) -> ServiceSpec:
+    """Return a member's own Marathon: its tasks run as him, in a role of his name, and it lets him in alone."""
+    flags = (
+        f"--gpu_scheduling_behavior={'restricted' if options.gpus_are_scarce else 'unrestricted'}",
+        *([] if options.enable_gpu_isolation is not False else ["--enable_features="]),
+        f"--http_address={LOOPBACK}",
+        f"--hostname={LOOPBACK}",
+        f"--framework_name={marathon_of(member)}",
+        f"--mesos_user={member}",
+        f"--mesos_role={member}",
+        f"--default_network_name={NETWORK}",
+        f"--store_path={store_of(options.work_dir, member)}",
+        f"--mesos_authentication_principal={marathon_of(member)}",
+        f"--mesos_authentication_secret_file={member_secret_file(options.work_dir, member)}",
+        f"--http_credentials={member_login_file(options.work_dir, member).as_uri()}",
+        f"--http_realm={REALM}",
+        f"--login_hint={members_hint(options.work_dir, member)}",
+    )
+    return ServiceSpec(marathon_of(member), "mesos_gpu.marathon.service", 0, "http_port", flags)
+
+
+def store_of(work_dir: Path, member: str) -> Path:
+    """Return where the Marathon of a member keeps its state."""
+    return work_dir / "marathon" / member / "marathon.db"
+
+
 def _asking_master(options: UpOptions) -> Sequence[str]:
     """Return the flags with which the master asks who is there.
 
@@ -265,6 +301,7 @@ def _asking_master(options: UpOptions) -> Sequence[str]:
         "--http_framework_authenticators=basic",
         "--no-authenticate_frameworks",
         f"--login_hint={hint(options.work_dir)}",
+        *_lists(options),
     )
 
 
@@ -282,7 +319,12 @@ def _asking_agent(options: UpOptions) -> Sequence[str]:
         "--http_authenticators=basic,jwt",
         f"--jwt_secret_key={options.work_dir / FOLDER / 'executors.key'}",
         f"--login_hint={hint(options.work_dir)}",
+        *_lists(options),
     )
+
+
+def _lists(options: UpOptions) -> Sequence[str]:
+    return (f"--acls={options.work_dir / FOLDER / ACLS}",) if options.members else ()
 
 
 def _asking_marathon(options: UpOptions) -> Sequence[str]:

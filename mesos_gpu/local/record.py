@@ -49,6 +49,10 @@ class Box(msgspec.Struct, frozen=True):
     marathon: Service
     open: bool = True
     """Whether its services ask nobody who he is."""
+    members: list[Service] = []
+    """The Marathons of members that run, each by its name among the services."""
+    control: str = ""
+    """The socket of the supervisor."""
 
     def services(self) -> Mapping[str, Service]:
         """Return all services by name: master, agent1, ..., marathon."""
@@ -56,6 +60,7 @@ class Box(msgspec.Struct, frozen=True):
             "master": self.master,
             **{a.name or f"agent{n + 1}": a for n, a in enumerate(self.agents)},
             "marathon": self.marathon,
+            **{one.name: one for one in self.members},
         }
 
 

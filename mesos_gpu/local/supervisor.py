@@ -20,10 +20,11 @@ import msgspec
 from mesos_gpu.errors import Conflict, MesosGpuError, Unavailable
 from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.local import plan
-from mesos_gpu.local.control import Control
+from mesos_gpu.local.control import Control, socket_path
 from mesos_gpu.local.credentials import prepare_credentials
 from mesos_gpu.local.growing import Pools, start_all
 from mesos_gpu.local.layouts import open_layout, says_make
+from mesos_gpu.local.members import marathon_of
 from mesos_gpu.local.network import prepare_network, remove_network
 from mesos_gpu.local.plan import GpuChoice, UpOptions
 from mesos_gpu.local.pools import Layout, Seat
@@ -55,7 +56,8 @@ class Supervisor:
         self._at = ""
         self._stopping = False
         self.layout = Layout()
-        self._control = Control(options.work_dir, Pools(options.work_dir, self).answer)
+        enter = self._let_in if options.members else None
+        self._control = Control(options.work_dir, Pools(options.work_dir, self).answer, enter)
 
     async def run(self, ready: Callable[[Box, GpuChoice], None]) -> None:
         """Bring the box up, call `ready`, and keep it up until SIGTERM, SIGINT or KEEP_TASKS arrives.
@@ -104,7 +106,7 @@ class Supervisor:
                 folder.mkdir(mode=PRIVATE, exist_ok=True)
                 folder.chmod(PRIVATE)  # one of a box of before, too
             if not self._options.open:
-                prepare_credentials(work_dir)
+                prepare_credentials(work_dir, self._options.members)
             prepare_network(work_dir)
             # The lock dies with this process, however it dies.
             self._lock = (work_dir / "lock").open("wb")
@@ -130,7 +132,10 @@ class Supervisor:
         self._at = f"--master={master.url.removeprefix('http://')}"
         agents = [self._service(spec) for spec in plan.agent_specs(self._options, gpus, self.layout)]
         marathon = self._service(plan.marathon_spec(self._options))
-        await _all(service.start(self._at) for service in (marathon, *agents))
+        # Those whose apps are to come back; others get theirs when they ask.
+        back = [name for name in self._options.members if plan.store_of(self._options.work_dir, name).exists()]
+        theirs = [self._members_marathon(name) for name in back]
+        await _all(service.start(self._at) for service in (marathon, *theirs, *agents))
         await self._control.open()
         return self._note(), gpus
 
@@ -157,6 +162,29 @@ class Supervisor:
         """Return url and number of GPUs of each agent by name."""
         return {agent.name: {"url": agent.url, "gpus": agent.gpus} for agent in self._box().agents}
 
+    async def _let_in(self, uid: int) -> Mapping[str, Any]:
+        """Return where the Marathon of a member is, which is started if need be. Raises Unavailable for others."""
+        name = next((name for name, number in self._options.members.items() if number == uid), None)
+        if name is None or self._stopping:
+            raise Unavailable(
+                f"this box lets in the members of the group {self._options.group}, as they were when it was started"
+            )
+        known = next((one for one in self._services if one.spec.name == marathon_of(name)), None)
+        if known is None:
+            known = self._members_marathon(name)
+            try:
+                await known.start(self._at)
+            except BaseException:
+                self._services.remove(known)
+                raise
+            self._note()
+        return {"marathon": "" if known.service is None else known.service.url}
+
+    def _members_marathon(self, name: str) -> ServiceProcess:
+        folder = plan.store_of(self._options.work_dir, name).parent
+        folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        return self._service(plan.member_spec(self._options, name))
+
     def _note(self) -> Box:
         box = self._box()
         self._records.write(box)
@@ -182,7 +210,21 @@ class Supervisor:
             if seat.name in known
         ]
         master, marathon = known["master"], known["marathon"]
-        return Box(os.getpid(), start_time(os.getpid()), master, agents, marathon, self._options.open)
+        members = [
+            msgspec.structs.replace(known[name], name=name)
+            for name in map(marathon_of, self._options.members)
+            if name in known
+        ]
+        return Box(
+            os.getpid(),
+            start_time(os.getpid()),
+            master,
+            agents,
+            marathon,
+            self._options.open,
+            members,
+            str(socket_path(self._options.work_dir)),
+        )
 
     async def _stop(self, *, keep_tasks: bool) -> None:
         """Stop the scheduler first, so that it does not replace the tasks that then end with the agents."""
@@ -190,9 +232,9 @@ class Supervisor:
         await self._control.close()
         if not self._services:
             return
-        master, *agents = [s for s in self._services if s.spec.name != "marathon"]
-        for marathon in (s for s in self._services if s.spec.name == "marathon"):
-            await marathon.stop(signal.SIGTERM, STOP_S)
+        master, *agents = [s for s in self._services if not s.spec.name.startswith("marathon")]
+        marathons = [s for s in self._services if s.spec.name.startswith("marathon")]
+        await asyncio.gather(*(marathon.stop(signal.SIGTERM, STOP_S) for marathon in marathons))
         end_agent = signal.SIGTERM if keep_tasks else signal.SIGUSR1
         await asyncio.gather(*(agent.stop(end_agent, AGENT_STOP_S) for agent in agents))
         await master.stop(signal.SIGTERM, STOP_S)

@@ -86,6 +86,8 @@ def test_containers_are_filtered_unless_somebody_says_otherwise(tmp_path: Path) 
     assert read("--seccomp_profile_name=unconfined").tasks.hardening.seccomp is None
     assert read("--container_pids_limit=0").tasks.hardening.pids_limit is None
     assert read("--isolation=cgroups/cpu,linux/nnp,linux/seccomp").tasks.hardening.no_new_privileges
+    assert not usual.users_confined
+    assert read("--no-user_privileges").tasks.hardening.users_confined
     (tmp_path / "mine.json").write_text('{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}')
     mine = read(f"--seccomp_config_dir={tmp_path}", "--seccomp_profile_name=mine.json").tasks.hardening.seccomp
     assert mine is not None

@@ -14,7 +14,7 @@ import pytest
 
 from mesos_gpu.errors import BadInput, Conflict, NotFound, Unavailable
 from mesos_gpu.local import control
-from mesos_gpu.local.control import Control, ask, socket_path
+from mesos_gpu.local.control import ENTER, Control, ask, socket_path
 
 WORK_DIR = Path("/no/such/box")
 
@@ -76,6 +76,27 @@ def test_another_user_who_got_there_is_told_no(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(control, "peer_uid", lambda _: os.geteuid() + 1)
     (refused,) = asyncio.run(asked({"ask": "echo", "word": "x"}))
     assert (type(refused), "is another user's" in str(refused)) == (Unavailable, True)
+
+
+def test_another_user_may_enter_where_that_is_so_and_do_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def enter(uid: int) -> Mapping[str, Any]:
+        return {"entered": uid}
+
+    async def both() -> list[Any]:
+        line = Control(WORK_DIR, answer, enter)
+        await line.open()
+        try:
+            assert stat.S_IMODE(socket_path(WORK_DIR).stat().st_mode) == 0o666
+            calls = (asyncio.to_thread(ask, WORK_DIR, one) for one in (ENTER, {"ask": "echo", "word": "x"}))
+            return await asyncio.gather(*calls, return_exceptions=True)
+        finally:
+            await line.close()
+
+    stranger = os.geteuid() + 1
+    monkeypatch.setattr(control, "peer_uid", lambda _: stranger)
+    entered, refused = asyncio.run(both())
+    assert entered == {"entered": stranger}
+    assert (type(refused), "belongs to another user" in str(refused)) == (Unavailable, True)
 
 
 @pytest.mark.parametrize("text", [b"\n", b"[]\n", b"{", b"\xff\n"])

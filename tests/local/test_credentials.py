@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import netrc
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.local.credentials import FOLDER, credential, hint, prepare_credentials
+from mesos_gpu.local.credentials import (
+    FOLDER,
+    credential,
+    hint,
+    member_login_file,
+    member_secret_file,
+    prepare_credentials,
+)
 
 
 def test_it_is_made_once_and_nobody_else_can_read_it(tmp_path: Path) -> None:
@@ -46,3 +54,29 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / FOLDER).write_text("")
     with pytest.raises(Unavailable, match="cannot write the box's credential"):
         prepare_credentials(tmp_path)
+
+
+def test_members_have_files_that_each_alone_can_read_until_they_leave(tmp_path: Path) -> None:
+    me = os.geteuid()
+    prepare_credentials(tmp_path, {"alice": me, "bob": me})
+    his = tmp_path / "members" / "alice"
+    secret = (his / "secret").read_text()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in his.iterdir()} == {0o400}
+    assert netrc.netrc(his / "netrc").authenticators("127.0.0.1") == ("alice", "", secret)
+    assert member_login_file(tmp_path, "alice").read_text() == f"alice:{secret}"
+    folder = tmp_path / FOLDER
+    master, agents = (
+        {one["principal"]: one["secret"] for one in json.loads((folder / name).read_text())["credentials"]}
+        for name in ("mesos.json", "agents.json")
+    )
+    assert set(master) == {"box", "marathon", "alice", "marathon-of-alice", "bob", "marathon-of-bob"}
+    assert set(agents) == {"box", "alice", "bob"}
+    assert master["marathon-of-alice"] == member_secret_file(tmp_path, "alice").read_text()
+    assert len(set(master.values())) == len(master)
+    prepare_credentials(tmp_path, {"alice": me})
+    assert (his / "secret").read_text() == secret
+    assert not (tmp_path / "members" / "bob").exists()
+    prepare_credentials(tmp_path)
+    assert not his.exists()
+    prepare_credentials(tmp_path, {"alice": me})
+    assert (his / "secret").read_text() != secret

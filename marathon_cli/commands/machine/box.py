@@ -86,6 +86,12 @@ def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
 )
 @_option("dcos_config", metavar="FILE", help="DC/OS' config.yaml: the two switches are read from it.")
 @click.option(
+    "--group",
+    metavar="GROUP",
+    help="Let the members of a Unix group in: each runs tasks as himself, and sees and enters his own alone. The box "
+    "is then the machine's (--system), unless --work_dir says otherwise.",
+)
+@click.option(
     "--open",
     "open",
     is_flag=True,
@@ -102,8 +108,10 @@ def up(console: Console, /, system: bool, **options: Any) -> int:
     from mesos_gpu import local
 
     given = {name: value for name, value in options.items() if value is not None and value != ()}
+    named = console.work_dir is not None or bool(os.environ.get("MESOS_GPU_WORK_DIR"))
+    work_dir = _new_box_dir(console, system or (options["group"] is not None and not named))
     with telling_output():
-        return local.up(local.UpOptions(work_dir=_new_box_dir(console, system), **given))
+        return local.up(local.UpOptions(work_dir=work_dir, **given))
 
 
 def _new_box_dir(console: Console, system: bool) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from mesos_gpu.agent.api.share_api import ShareApi
+from mesos_gpu.agent.api.share_api import CHANGES_GPUS, ShareApi
 from mesos_gpu.agent.decisions.permissions import sees_container
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.loop.agent import Agent
@@ -66,6 +66,8 @@ class GpuApi:
     async def _clear(self, request: web.Request) -> web.Response:
         if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
             return error_response(403, "Only this machine may say that a GPU is healthy.")
+        if not self._viewer_of(request).may(CHANGES_GPUS):
+            return error_response(403, "Not authorized to say that a GPU is healthy.")
         uuid = segment(request)
         if self._agent.gpus is None:
             raise NotFound(f"There is no GPU {uuid} on this agent")

@@ -30,6 +30,8 @@ from mesos_gpu.process.operator_frame import Handler
 from mesos_gpu.process.requests import method_not_allowed
 
 _PATH = "gpus/leases"
+TAKES_GPUS = "launch_standalone_containers"
+"""The list that says who may have GPUs for what is no task; Mesos has none of its own for leases."""
 
 
 class LeaseApi:
@@ -54,6 +56,8 @@ class LeaseApi:
             return json_response([], request=request)
         desk = self._desk()
         named = request.match_info["path"].rpartition(_PATH)[2].strip("/")
+        if request.method not in ("GET", "HEAD") and not self._viewer_of(request).may(TAKES_GPUS):
+            raise Forbidden("Not authorized to lend or take back GPUs of this agent")
         match request.method, bool(named):
             case "GET", False:
                 return json_response([desk.shown(lease) for lease in desk.lender.leases], request=request)

@@ -23,6 +23,9 @@ from mesos_gpu.process.operator_frame import Handler, only
 
 log = logging.getLogger(__name__)
 
+CHANGES_GPUS = "modify_resource_provider_configs"
+"""The list that says who may change what an agent offers; Mesos has none of its own for GPUs."""
+
 
 class ShareApi:
     """Shows and changes shares. A change is taken from this machine only."""
@@ -60,6 +63,8 @@ class ShareApi:
         turns = self._turns()
         if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
             return error_response(403, "Only this machine may say how its GPUs are shared.")
+        if not self._viewer_of(request).may(CHANGES_GPUS):
+            return error_response(403, "Not authorized to say how GPUs are shared.")
         if turns is None:
             raise NotFound("this agent shares no GPU (--shared_gpus)")
         try:

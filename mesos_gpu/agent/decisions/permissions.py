@@ -55,7 +55,8 @@ def may(viewer: Viewer, frameworks: Frameworks, kind: str, body: Mapping[str, An
         asked = body["command"].get("user")
         if who is not None and who.claims and not _executor_may_be(frameworks, root, asked):
             return False
-        return approved(f"{_LAUNCHES[kind]}_as_user", who, asked, container=root)
+        # Who names no user gets the parent's (launching/nested.py).
+        return approved(f"{_LAUNCHES[kind]}_as_user", who, asked or user, container=root)
     action = _CONTAINERS[kind]
     if not action.startswith("attach"):
         action += "_nested_containers" if is_nested(name) else "_standalone_containers"

@@ -38,4 +38,5 @@ def open_hardening(flags: Mapping[str, Any]) -> tuple[Hardening, Profiles]:
             raise BadFlag("seccomp_profile_name", str(error)) from None
     if limit is not None:
         found = replace(found, pids_limit=limit or None)
-    return replace(found, no_new_privileges=NO_NEW_PRIVILEGES in flags["isolation"]), profiles
+    nnp, confined = NO_NEW_PRIVILEGES in flags["isolation"], not flags["user_privileges"]
+    return replace(found, no_new_privileges=nnp, users_confined=confined), profiles

@@ -9,7 +9,7 @@ image they are made in the container's own writable layer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mesos_gpu.container.host.users import HostUser
@@ -150,7 +150,9 @@ def compose(
     """
     around = _on_host(config, host) if image is None else _in_image(config, plan, host, image, sandbox)
     views = [] if network is None else [network]
-    capabilities = capabilities_document(config.linux, CAPABILITIES)
+    confined = user.uid != 0 and host.hardening.users_confined
+    linux = replace(config.linux, effective=None) if confined else config.linux
+    capabilities = capabilities_document(linux, CAPABILITIES)
     limits = {
         "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota, limit_milli=config.linux.cpus_limit_milli),
         "memory": memory_document(config.linux, max(config.mem_bytes, MIN_MEM_BYTES)),
@@ -165,7 +167,7 @@ def compose(
             "cwd": around.cwd,
             "capabilities": capabilities,
             **rlimits_document(config.linux),
-            **host.hardening.process_document(no_new_privileges=user.uid != 0 and covers_host(config)),
+            **host.hardening.process_document(no_new_privileges=confined or (user.uid != 0 and covers_host(config))),
         },
         "root": {"path": around.root, "readonly": False},
         **{name: value for view in views for name, value in view.host_document().items()},

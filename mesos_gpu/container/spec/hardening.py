@@ -47,6 +47,8 @@ class Hardening:
     machine: Machine = SOME_MACHINE
     seccomp: Profile | None = DEFAULT
     no_new_privileges: bool = False
+    users_confined: bool = False
+    """Whether who is not root gains nothing in a container: no capability that is asked for, and no_new_privs."""
     pids_limit: int | None = None
     apparmor: str | None = None
 

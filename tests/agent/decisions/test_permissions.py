@@ -112,6 +112,18 @@ def test_an_executor_does_what_it_must_below_its_own_container_and_nothing_else(
     assert views_v1.get_tasks(state, executor)["launched_tasks"] == []
 
 
+def test_a_session_without_a_user_is_one_of_its_parents_user(state: AgentState) -> None:
+    session = "launch_nested_container_sessions"
+    names = (f"{session}_as_user", f"{session}_under_parent_with_user")
+    body = {"container_id": container("c1", "n"), "command": {"value": "id"}}
+    for user, may in (("bob", True), ("alice", False)):
+        viewer = Viewer(acls(**{name: only("ops", "users", user) for name in names}, permissive=False), OPS)
+        assert permissions.may(viewer, state.frameworks, "LAUNCH_NESTED_CONTAINER_SESSION", body) is may
+    bobs = Viewer(acls(**{name: only("ops", "users", "bob") for name in names}, permissive=False), OPS)
+    as_root = {**body, "command": {"value": "id", "user": "root"}}
+    assert not permissions.may(bobs, state.frameworks, "LAUNCH_NESTED_CONTAINER_SESSION", as_root)
+
+
 @pytest.mark.parametrize("kind", ["LAUNCH_NESTED_CONTAINER", "LAUNCH_CONTAINER", "LAUNCH_NESTED_CONTAINER_SESSION"])
 def test_an_executors_token_makes_nobody_root(state: AgentState, kind: str) -> None:
     """A token that a task found somewhere: it is worth what the executor's own user may do."""

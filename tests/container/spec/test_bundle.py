@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.container.spec.bundle import CAPABILITIES, HostSetting, compose, cpu_limits, device_rules, environment
 from mesos_gpu.container.spec.config import ContainerConfig
+from mesos_gpu.container.spec.hardening import Hardening
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.gpu.device import DeviceNode
 from mesos_gpu.isolator.plan import BindMount, DeviceRule, LaunchPlan
@@ -59,6 +60,21 @@ def test_a_task_can_neither_mount_nor_administer() -> None:
     assert "CAP_SYS_ADMIN" not in CAPABILITIES
     assert all(set(kind) == set(CAPABILITIES) for kind in held.values())
     assert not {"inheritable", "ambient"} & set(held)
+
+
+def test_who_is_not_root_gains_nothing_where_users_are_confined() -> None:
+    asked = replace(CONFIG, linux=replace(CONFIG.linux, effective=("CAP_SETUID",), bounding=("CAP_SETUID",)))
+    walls = HostSetting(**{**_fields(HOST), "hardening": Hardening(users_confined=True)})
+    free, confined, roots = (
+        compose(asked, GPU, user, host)["process"]
+        for user, host in ((USER, HOST), (USER, walls), (HostUser(0, 0, ()), walls))
+    )
+    assert "ambient" in free["capabilities"]
+    assert not free["noNewPrivileges"]
+    assert not {"inheritable", "ambient"} & set(confined["capabilities"])
+    assert confined["noNewPrivileges"]
+    assert "ambient" in roots["capabilities"]
+    assert not roots["noNewPrivileges"]
 
 
 def test_everything_is_denied_but_the_base_devices_and_the_containers_own() -> None:
