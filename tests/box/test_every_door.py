@@ -101,6 +101,7 @@ ACLS = {
         for action, objects in {
             **{"update_quotas": "roles", "update_maintenance_schedules": "machines", "prune_images": "images"},
             **{"get_endpoints": "paths", "view_flags": "flags", "view_frameworks": "users", "view_tasks": "users"},
+            **{"launch_standalone_containers": "users", "modify_resource_provider_configs": "resource_providers"},
             **{
                 "view_executors": "users",
                 "access_sandboxes": "users",
