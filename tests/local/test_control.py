@@ -96,7 +96,7 @@ def test_another_user_may_enter_where_that_is_so_and_do_nothing_else(monkeypatch
     monkeypatch.setattr(control, "peer_uid", lambda _: stranger)
     entered, refused = asyncio.run(both())
     assert entered == {"entered": stranger}
-    assert (type(refused), "belongs to another user" in str(refused)) == (Unavailable, True)
+    assert (type(refused), "is another user's" in str(refused)) == (Unavailable, True)
 
 
 @pytest.mark.parametrize("text", [b"\n", b"[]\n", b"{", b"\xff\n"])
