@@ -151,8 +151,7 @@ def compose(
     around = _on_host(config, host) if image is None else _in_image(config, plan, host, image, sandbox)
     views = [] if network is None else [network]
     confined = user.uid != 0 and host.hardening.users_confined
-    linux = replace(config.linux, effective=None) if confined else config.linux
-    capabilities = capabilities_document(linux, CAPABILITIES)
+    capabilities = _capabilities(config, confined)
     limits = {
         "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota, limit_milli=config.linux.cpus_limit_milli),
         "memory": memory_document(config.linux, max(config.mem_bytes, MIN_MEM_BYTES)),
@@ -218,6 +217,12 @@ def _terminal(config: ContainerConfig) -> dict[str, Any]:
 def _on_host(config: ContainerConfig, host: HostSetting) -> _Surroundings:
     sandbox = str(config.sandbox)
     return _Surroundings(host.rootfs, (*host.init, *config.argv), config.environment, sandbox, sandbox)
+
+
+def _capabilities(config: ContainerConfig, confined: bool) -> dict[str, Any]:
+    """Return the capabilities of a container; who is `confined` gets none by asking."""
+    linux = replace(config.linux, effective=None) if confined else config.linux
+    return capabilities_document(linux, CAPABILITIES)
 
 
 def _in_image(
