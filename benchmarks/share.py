@@ -5,7 +5,8 @@
 Real processes in cgroups of their own keep a simulated card busy, whose one queue counts what each has used; the
 program that gives turns freezes and thaws them, as an agent's does. A hostile tenant is the weakest one: a static
 program with a cleared environment, of 8 processes with 16 kernels queued in each, that fork children with queues of
-their own. Two windows follow each other: policy 5, which leaves it to the card, and policy 2. Then what a change takes,
+their own; the others keep 16 queued, for who is too slow to fill its turn on a busy machine has no claim to the rest of
+it. Two windows follow each other: policy 5, which leaves it to the card, and policy 2. Then what a change takes,
 what a switch costs, and what the program costs when nobody works.
 """
 
@@ -81,7 +82,7 @@ def table(folder: Path, all_weights: Sequence[Sequence[int]], seconds: float) ->
                         command = [*hostile_program(folder), real.socket, str(PROCESSES), str(DEPTH)]
                         real.tenant(name, weight, command=command)
                     else:
-                        real.tenant(name, weight)
+                        real.tenant(name, weight, depth=DEPTH if hostile else 2)
                 without, _ = measure(real, NATIVE, min(seconds, 5.0))
                 found, busy = measure(real, WEIGHTED, seconds)
             cells = [" ".join(f"{part:.3f}" for part in parts) for parts in (without, found)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -22,6 +23,7 @@ from tests.support.sharing.parts import part
 from tests.support.sharing.real_turns import freezer_v1, freezer_v2
 
 pytestmark = pytest.mark.root
+PACKAGE = Path(__file__).parents[2] / "mesos_gpu"
 BURNER = Path(__file__).parents[1] / "support" / "sharing" / "burner.py"
 AGENT, TURNER, WATCHDOG = "agent", "turner", "watchdog"
 WEIGHTS = {"one": 1, "two": 2, "three": 3}
@@ -115,4 +117,27 @@ async def test_nobody_stays_frozen_and_nothing_is_given_twice(agent: LiveAgent) 
             await agent.start("--shared_gpus=2")
         await asyncio.wait_for(all_go_on(agent), PATIENCE_S)
         assert assigned(await agent.get("/gpu_shares")) == parts
+    assert all(agent.master.states(name)[-1] == "TASK_RUNNING" for name in WEIGHTS)
+
+
+async def test_another_build_goes_on_with_the_same_parts(
+    agent: LiveAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = tmp_path / "build"
+    shutil.copytree(PACKAGE, build / "mesos_gpu", ignore=shutil.ignore_patterns("static"))
+    says = 'import sys\n\n__version__ = "99.0"\nprint("another build", file=sys.stderr)\n'
+    (build / "mesos_gpu" / "__init__.py").write_text(says)
+    await agent.start("--shared_gpus=2")
+    line = f'exec {sys.executable} -S {BURNER} "$MESOS_GPU_SIMULATED_CARDS" 2 4'
+    for at, (name, weight) in enumerate(WEIGHTS.items()):
+        agent.run(name, line, resources=part(2, 5, weight, first=5 * at))
+        await agent.reaches(name, "TASK_RUNNING")
+    await asyncio.wait_for(all_go_on(agent), PATIENCE_S)
+    parts = assigned(await agent.get("/gpu_shares"))
+    await agent.signal(signal.SIGTERM)
+    monkeypatch.chdir(build)  # `python -m` looks here first
+    await agent.start("--shared_gpus=2")
+    assert "another build" in agent.log.read_text()
+    await asyncio.wait_for(all_go_on(agent), PATIENCE_S)
+    assert assigned(await agent.get("/gpu_shares")) == parts
     assert all(agent.master.states(name)[-1] == "TASK_RUNNING" for name in WEIGHTS)
