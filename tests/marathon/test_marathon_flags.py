@@ -61,7 +61,7 @@ def test_the_line_of_an_existing_marathon_is_taken_and_what_does_nothing_is_name
     [
         ("--no-checkpoint", "only true is accepted"),
         ("--disable_checkpoint", "only false is accepted"),
-        ("--plugin_dir=/p", "nothing can be plugged in"),
+        ("--plugin_dir=/p", "plugins are not supported"),
         ("--ssl_keystore_path=/k", "openssl pkcs12"),
         ("--metrics_statsd", "Prometheus"),
         ("--mesos_offer_constraints", "not sent"),
