@@ -14,6 +14,7 @@ from mesos_gpu.errors import Conflict, NotFound, Unavailable
 from mesos_gpu.local import record
 from mesos_gpu.local.credentials import FOLDER
 from mesos_gpu.local.layouts import FILE as POOLS
+from mesos_gpu.local.members import FOLDER as MEMBERS
 from mesos_gpu.local.network import remove_network
 from mesos_gpu.local.plan import networks_dir, runtime_dir
 
@@ -30,7 +31,7 @@ _KINDS = (
     ("the box's credential", (FOLDER,)),
 )
 """Kinds in the order in which they are told; what an earlier one has is not counted in a later one."""
-_ALL = ("marathon", "master", _AGENTS, "log", FOLDER, "run", record.FILE, record.PORTS_FILE, POOLS, LOCK)
+_ALL = ("marathon", "master", _AGENTS, "log", FOLDER, MEMBERS, "run", record.FILE, record.PORTS_FILE, POOLS, LOCK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def work_dir(tmp_path: Path, runtime: Path) -> Path:
     folder = tmp_path / "box"
     agent = ("agent1/store/docker", "agent1/slaves", "agent1/meta")
-    for name in ("log", "marathon", "master", "access", "networks", *agent):
+    for name in ("log", "marathon", "master", "access", "members/alice", "networks", *agent):
         (folder / name).mkdir(parents=True)
     (folder / "lock").touch()
     (folder / "networks" / "mesos-bridge.conflist").touch()
