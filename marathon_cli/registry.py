@@ -127,6 +127,14 @@ ROWS: Sequence[Row] = (
         "tasks.task_log:log",
         "Print what a task writes: the file stdout of its sandbox, or another FILE there.",
     ),
+    Row(
+        "task suspend",
+        "tasks.task_suspend:suspend",
+        "Put away what TASK has on its GPUs, and let others have those, until it is resumed.",
+    ),
+    Row(
+        "task resume", "tasks.task_suspend:resume", "Give a suspended TASK GPUs again, and let it go on where it stood."
+    ),
     Row("task exec", "tasks.task_exec:exec_", "Run COMMAND in the container of TASK, with its GPUs, files and limits."),
     Row(
         "task attach",

@@ -28,7 +28,6 @@ from mesos_gpu.agent.fetch.fetch_cache import FetchCache
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.cdi_file import write_cdi_file
-from mesos_gpu.agent.gpus.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus.holders import Host
 from mesos_gpu.agent.gpus.host_nodes import HostNodes
 from mesos_gpu.agent.gpus.lease_records import LeaseRecords
@@ -40,6 +39,7 @@ from mesos_gpu.agent.gpus.share_tree_mount import ShareTree, check_fuse
 from mesos_gpu.agent.gpus.sharing_parts import check_free, keep_memory, memory_reader, shared_cards
 from mesos_gpu.agent.gpus.sharing_settings import shared_of
 from mesos_gpu.agent.gpus.simulated_cards import control_of, open_cards, play
+from mesos_gpu.agent.gpus.suspending_parts import open_care, open_suspender
 from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.loop.shared_gpus import SharedGpus
@@ -141,10 +141,9 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         isolator = SharingIsolator(whole, gpus.shared, gpus.cards, records)
         images = open_images(configuration.images)
         containers = await _open_containers(configuration, gpus.driver, isolator, images)
-        record = HealthRecord(checkpoints.meta / "gpu_health.json")
-        retest_s = configuration.gpus.retest_interval_s
         whose = partial(owner_of, root=configuration.tasks.cgroups_root)
-        care = AgentGpus(gpus.driver, whole, record, retest_interval_s=retest_s, sharers=isolator, container_of=whose)
+        retest_s = configuration.gpus.retest_interval_s
+        care = open_care(retest_s, gpus.driver, whole, isolator, checkpoints.meta, whose)
         endpoint = _endpoint(configuration, tls)
         desk = _open_desk(configuration, whole, checkpoints)
         devices = configuration.devices
@@ -163,6 +162,9 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         shared = SharedContainers(containers, turns, CdiFiles(configuration.devices.cdi_folders).plan)
         agent = _agent(configuration, info, identity, endpoint, checkpoints, shared, care, desk)
         agent.shared_gpus = _open_shared(configuration, isolator, gpus, turns)
+        if configuration.gpus.isolated:
+            places = configuration.runtime_dir, configuration.tasks.cgroups_root
+            agent.suspender = open_suspender(*places, gpus.driver, whole, containers)
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
         app = api.make_app()

@@ -10,6 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from mesos_gpu.agent.api.share_api import CHANGES_GPUS, ShareApi
+from mesos_gpu.agent.api.suspend_api import SuspendApi
 from mesos_gpu.agent.decisions.permissions import sees_container
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.loop.agent import Agent
@@ -35,6 +36,7 @@ class GpuApi:
     def __init__(self, agent: Agent, viewer_of: Callable[[web.Request], Viewer] = lambda request: EVERYBODY) -> None:
         self._agent, self._viewer_of = agent, viewer_of
         self._shares = ShareApi(agent, viewer_of)
+        self._suspending = SuspendApi(agent)
 
     def shown(self) -> Mapping[str, Handler]:
         """Return the endpoints that are looked at, by name."""
@@ -42,7 +44,11 @@ class GpuApi:
 
     def called(self) -> Mapping[str, Handler]:
         """Return the endpoints that change something."""
-        return {f"gpus/{ANY_SEGMENT}/healthy": only("POST", self._clear), **self._shares.called()}
+        return {
+            f"gpus/{ANY_SEGMENT}/healthy": only("POST", self._clear),
+            **self._shares.called(),
+            **self._suspending.called(),
+        }
 
     async def usage_of(self, container_id: ContainerId) -> Sequence[Document]:
         """Return the GPUs of a container with what they do."""

@@ -26,6 +26,7 @@ from mesos_gpu.agent.disk.recovery import Recovered, replayed, replayed_executor
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.lending_desk import LendingDesk
+from mesos_gpu.agent.gpus.suspender import Suspender
 from mesos_gpu.agent.loop.executor_api import ExecutorStreams
 from mesos_gpu.agent.loop.executor_link import ExecutorLink
 from mesos_gpu.agent.loop.performer import Performer
@@ -38,7 +39,7 @@ from mesos_gpu.agent.model.operations import (
     OperationEvent,
     ReconcileOperations,
 )
-from mesos_gpu.agent.model.resources import with_gpus
+from mesos_gpu.agent.model.resources import with_gpus, with_more_gpus
 from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.agent.running.checker import Checker
@@ -92,6 +93,7 @@ class Agent:
         self.devices = devices
         self._whole = Resources.from_json(info.get("resources", []))
         self.shared_gpus: SharedGpus | None = None
+        self.suspender: Suspender | None = None
         self.stopped = asyncio.Event()
         self.stop_reason: str | None = None
         self.recovery_s = 0.0
@@ -277,6 +279,8 @@ class Agent:
             self.membership.authentication.close()
         if self.shared_gpus is not None:
             await self.shared_gpus.close()
+        if self.suspender is not None:
+            await self.suspender.close()
         if self.gpus is not None:
             await self.gpus.close()
         if self.desk is not None:
@@ -310,6 +314,10 @@ class Agent:
             self.devices.on_change = self._advertise
             self._advertise()
             await self.devices.start()
+        if self.suspender is not None:
+            self.suspender.on_change = self._advertise
+            await self.suspender.recover()
+            self._advertise()
         if self.shared_gpus is not None:
             self.shared_gpus.begin(self.state, self.containers, self.post)
 
@@ -350,6 +358,7 @@ class Agent:
         total, kept = self._whole, self.holdings.kept.base()
         if self.gpus is not None:
             total = with_gpus(total, self.gpus.advertised, kept)
+            total = with_more_gpus(total, 0 if self.suspender is None else self.suspender.parked)
             if closed := self.gpus.closed_cards:
                 total = without_cards(total, closed, used_by(self.state, self.gpus.sharers) + kept)
         if self.devices is not None:

@@ -102,6 +102,18 @@ def with_gpus(total: Resources, gpus: int, kept: Resources) -> Resources:
     return _in_mesos_order(total.filter(lambda r: r.name != "gpus") + left)
 
 
+def with_more_gpus(total: Resources, more: int) -> Resources:
+    """Return `total` with as many GPUs more, of the role that the first of them has.
+
+    A master counts the GPUs of a suspended task as that task's: those that it gave back are offered besides.
+    """
+    if not more:
+        return total
+    role = next((resource.to_json() for resource in total if resource.name == "gpus"), None)
+    document = {**(role or {"name": "gpus", "type": "SCALAR"}), "scalar": {"value": float(more)}}
+    return _in_mesos_order(total + Resources.from_json([document]))
+
+
 def parse_attributes(text: str | None) -> list[dict[str, Any]]:
     """Return Attribute documents of `rack:r1;level:10;keys:[1-5]`: text, scalar or ranges. Raises BadFlag."""
     return [_attribute(part.strip()) for part in (text or "").split(";") if part.strip()]

@@ -85,6 +85,10 @@ class Book:
         """Return the cards that tasks share, and who has which part."""
         return list(self._ask("GET", "/gpu_shares"))
 
+    def suspending(self, what: str, container_id: str) -> list[dict[str, Any]]:
+        """`suspend` or `resume` a container with what it has on GPUs; return those that are suspended then."""
+        return list(self._ask("POST", f"/gpus/{what}", {"container_id": container_id}))
+
     def set_share(self, said: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Change how a card is shared, or the part of a container; return the cards."""
         return list(self._ask("POST", "/gpu_shares/set", said))

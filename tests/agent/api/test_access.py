@@ -55,6 +55,8 @@ ENDPOINTS = {
         "api/v1/x",
         "gpus/GPU-1/healthy",
         "gpu_shares/set",
+        "gpus/suspend",
+        "gpus/resume",
         "gpus/leases",
         "images/pull",
         "images/prune",

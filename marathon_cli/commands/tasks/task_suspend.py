@@ -1,0 +1,52 @@
+"""`mesos-gpu task suspend, resume`: a task gives its GPUs up, with all that it has on them, and has them again."""
+
+from __future__ import annotations
+
+import click
+
+from marathon_cli.clients.task_names import TaskRef, one
+from marathon_cli.commands.tasks.task_exec import container_of
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.local_agent import local_agent
+from marathon_cli.console.options import output_options, target_options
+
+_agent_option = click.option(
+    "--agent", "url", metavar="URL", help="The agent of this machine; default: the box's, else http://127.0.0.1:5051."
+)
+
+
+@click.command()
+@click.argument("task", metavar="TASK")
+@_agent_option
+@output_options()
+@target_options
+@pass_console
+def suspend(console: Console, task: str, url: str | None) -> None:
+    """Put away what TASK has on its GPUs, and let others have those, until it is resumed.
+
+    Its memory on GPUs is copied to the machine's; it stands still at its next CUDA call, is not ended, and stays
+    TASK_RUNNING. It needs NVIDIA's driver 570 or newer, or simulated GPUs. An agent does it for its own machine.
+    """
+    _do(console, task, url, "suspend", "Suspended {}: its GPUs are free for others; `mesos-gpu task resume` ends that")
+
+
+@click.command()
+@click.argument("task", metavar="TASK")
+@_agent_option
+@output_options()
+@target_options
+@pass_console
+def resume(console: Console, task: str, url: str | None) -> None:
+    """Give a suspended TASK as many GPUs as it had, of the same model, and let it go on where it stood."""
+    _do(console, task, url, "resume", "Resumed {}")
+
+
+def _do(console: Console, task: str, url: str | None, what: str, sentence: str) -> None:
+    from mesos_gpu.doors.common.agent import Book
+
+    found = one([TaskRef.of(task) for task in console.mesos().tasks()], task)
+    container = container_of(found)
+    while "parent" in container:
+        container = container["parent"]
+    suspended = Book(local_agent(console, url)).suspending(what, str(container["value"]))
+    console.tell(sentence.format(found.id), {"task": found.id, "suspended": suspended}, names=[found.id])

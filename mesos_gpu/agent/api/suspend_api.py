@@ -1,0 +1,83 @@
+"""The agent's HTTP endpoints that suspend and resume containers with what they have on GPUs."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from mesos_gpu.agent.gpus.suspender import Suspender
+from mesos_gpu.agent.loop.agent import Agent
+from mesos_gpu.agent.model import events as ev
+from mesos_gpu.agent.model.tasks import Phase
+from mesos_gpu.errors import BadInput, NotFound
+from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.http import error_response, json_response
+from mesos_gpu.process.operator_frame import Handler, only
+
+
+class SuspendApi:
+    """Takes `{"container_id": ...}`, from this machine only; answers with who is suspended."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def called(self) -> Mapping[str, Handler]:
+        """Return the endpoints."""
+        return {"gpus/suspend": only("POST", self._suspend), "gpus/resume": only("POST", self._resume)}
+
+    async def _suspend(self, request: web.Request) -> web.Response:
+        if (refused := _from_elsewhere(request)) is not None:
+            return refused
+        suspender, container = self._suspender(), await _container(request)
+        await suspender.suspend(container)
+        self._tell(
+            container, "suspended: what it has on GPUs is put away, and others may use those until it is resumed"
+        )
+        return json_response(_shown(suspender), request=request)
+
+    async def _resume(self, request: web.Request) -> web.Response:
+        if (refused := _from_elsewhere(request)) is not None:
+            return refused
+        suspender, container = self._suspender(), await _container(request)
+        gpus = await suspender.resume(container)
+        self._tell(container, f"resumed on GPU {', '.join(f'{gpu.index} ({gpu.uuid})' for gpu in gpus)}")
+        return json_response(_shown(suspender), request=request)
+
+    def _suspender(self) -> Suspender:
+        if self._agent.suspender is None:
+            raise NotFound("this agent hands out no GPUs")
+        return self._agent.suspender
+
+    def _tell(self, container: ContainerId, message: str) -> None:
+        """Tell whoever runs the container; it is TASK_RUNNING all the while, for Mesos has no other word."""
+        for task in self._agent.state.frameworks.tasks():
+            if task.container_id == container and task.phase is not Phase.OVER:
+                self._agent.post(ev.GpuIll(task.key, message, kill=False))
+
+
+def _shown(suspender: Suspender) -> list[Document]:
+    return [
+        {"container_id": name, "phase": one.phase.value, "gpus": list(one.gpus)}
+        for name, one in sorted(suspender.book.items())
+    ]
+
+
+def _from_elsewhere(request: web.Request) -> web.Response | None:
+    if request.remote and ipaddress.ip_address(request.remote).is_loopback:
+        return None
+    return error_response(403, "Only this machine may suspend and resume what runs on it.")
+
+
+async def _container(request: web.Request) -> ContainerId:
+    try:
+        document = json.loads(await request.read())
+    except ValueError:
+        raise BadInput("the body is not JSON") from None
+    container = document.get("container_id") if isinstance(document, dict) else None
+    if not isinstance(container, str) or not container:
+        raise BadInput('say which container: {"container_id": "..."}')
+    return ContainerId(container)

@@ -1,0 +1,235 @@
+"""Suspends containers with what they have on GPUs, and resumes them, maybe on others of the same model.
+
+What is decided is suspension.py's. Each step is on disk before it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from mesos_gpu.agent.gpus.suspension import Book, Phase, Step, Suspension, after_crash, moves, parked, stepped
+from mesos_gpu.errors import Conflict, MesosGpuError, NotFound, Unavailable
+from mesos_gpu.gpu.cuda_checkpoints import State
+from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.simulated.peers import owner_of
+
+log = logging.getLogger(__name__)
+
+
+class GpuContainers(Protocol):
+    """What is asked of the containerizer."""
+
+    async def update(self, container_id: ContainerId, gpus: int) -> object:
+        """Make `gpus` the number of GPUs that a container holds. Raises MesosGpuError."""
+
+    async def wait(self, container_id: ContainerId) -> object:
+        """Return when a container has ended. Raises NotFound."""
+
+
+class Checkpointing(Protocol):
+    """What is asked of the driver; `mesos_gpu.gpu.cuda_checkpoints.CudaCheckpoints` is the real one."""
+
+    def states(self, pids: Iterable[int]) -> Mapping[int, State]:
+        """Return the state of those that are CUDA processes. Raises MesosGpuError."""
+
+    def put_away(self, states: Mapping[int, State]) -> None:
+        """Put processes away. Raises MesosGpuError."""
+
+    def bring_back(self, states: Mapping[int, State], pairs: Sequence[tuple[str, str]] = ()) -> None:
+        """Have processes run again. Raises MesosGpuError."""
+
+
+class Suspender:
+    """One at a time. Lives in one event loop; `on_change` is called when GPUs were given back or taken.
+
+    `held` tells what each container holds, `pids_of` the processes of one.
+    """
+
+    def __init__(
+        self,
+        containers: GpuContainers,
+        held: Callable[[], Mapping[ContainerId, frozenset[Gpu]]],
+        gpus: Collection[Gpu],
+        cuda: Checkpointing,
+        path: Path,
+        pids_of: Callable[[ContainerId], Iterable[int]],
+    ) -> None:
+        self._containers, self._held, self._cuda, self._path = containers, held, cuda, path
+        self._pids_of = pids_of
+        self._gpus = {gpu.uuid: gpu for gpu in gpus}
+        self._book: Book = {}
+        self._one = asyncio.Lock()
+        self._waiting: set[asyncio.Task[None]] = set()
+        self.on_change: Callable[[], None] = lambda: None
+
+    @property
+    def book(self) -> Book:
+        """Return which containers are suspended, or about to be, or about to be resumed."""
+        return dict(self._book)
+
+    @property
+    def parked(self) -> int:
+        """Return how many GPUs the master counts for containers which have given them back."""
+        return parked(self._book, self._held())
+
+    async def recover(self) -> None:
+        """Take up what the last process left, and lead each container out of what that was at. Raises Unavailable."""
+        self._book = _load(self._path)
+        for container, one in list(self._book.items()):
+            held = self._held()
+            if container not in held:
+                self._step(container, Step.ENDED)
+                continue
+            step = after_crash(one.phase, holds=bool(held[container]))
+            log.info("container %s was %s when the agent ended: %s", container, one.phase.value, step.value)
+            if step in (Step.BACK, Step.KEPT):
+                try:
+                    await self._bring_back(container, one, held[container])
+                except MesosGpuError as error:
+                    log.error("container %s is not led back from its suspension: %s", container, error)
+                self._book = {name: other for name, other in self._book.items() if name != container}
+                self._save()
+            elif one.phase is not Phase.SUSPENDED:
+                self._step(container, step)
+        for container in self._book:
+            self._watch(container)
+
+    async def suspend(self, container: ContainerId) -> None:
+        """Put away what a container has on its GPUs, and give those back.
+
+        Raises NotFound, BadInput, Conflict; Unavailable where the driver cannot, DeviceError when it refuses. The
+        container then runs on with what it had.
+        """
+        async with self._one:
+            held = self._held().get(container)
+            if held is None:
+                raise NotFound(f"container {container} has no GPUs of its own here")
+            users = await self._users(container)
+            self._step(container, Step.SUSPEND, tuple(gpu.uuid for gpu in sorted(held)))
+            try:
+                await asyncio.to_thread(self._cuda.put_away, users)
+                await self._containers.update(container, 0)
+            except MesosGpuError as error:
+                if self._held().get(container):
+                    await self._led_back(container)
+                    self._step(container, Step.KEPT)
+                    raise
+                log.warning("container %s has given its GPUs back all the same: %s", container, error)
+            self._step(container, Step.PUT_AWAY)
+            self._watch(container)
+        self.on_change()
+
+    async def resume(self, container: ContainerId) -> tuple[Gpu, ...]:
+        """Give a container as many GPUs as it had, and bring back what it had on them; return them.
+
+        Raises what `suspend` raises, NotEnoughGpus when others have them. The container then remains suspended.
+        """
+        async with self._one:
+            self._step(container, Step.RESUME)
+            one = self._book[container]
+            try:
+                await self._containers.update(container, len(one.gpus))
+                held = self._held()[container]
+                self._same_kind(one, held)
+                await self._bring_back(container, one, held)
+            except MesosGpuError:
+                await self._put_back(container)
+                self._step(container, Step.REMAINED)
+                raise
+            self._step(container, Step.BACK)
+        self.on_change()
+        return tuple(sorted(held))
+
+    async def close(self) -> None:
+        """Stop watching."""
+        for task in self._waiting:
+            task.cancel()
+        await asyncio.gather(*self._waiting, return_exceptions=True)
+
+    def _same_kind(self, one: Suspension, now: Collection[Gpu]) -> None:
+        kinds = {(gpu.name, gpu.memory_mib) for gpu in map(self._gpus.get, one.gpus) if gpu is not None}
+        for gpu in now:
+            if kinds and (gpu.name, gpu.memory_mib) not in kinds:
+                raise Conflict(
+                    f"GPU {gpu.index} is a {gpu.name}: what was on another model cannot be brought back there"
+                )
+
+    async def _users(self, container: ContainerId) -> Mapping[int, State]:
+        return await asyncio.to_thread(lambda: self._cuda.states(self._pids_of(container)))
+
+    async def _bring_back(self, container: ContainerId, one: Suspension, held: Collection[Gpu]) -> None:
+        states = await self._users(container)
+        pairs = moves(one.gpus, {gpu.uuid for gpu in held})
+        await asyncio.to_thread(self._cuda.bring_back, states, pairs)
+
+    async def _led_back(self, container: ContainerId) -> None:
+        """Have a container that could not be put away run on, on what it has."""
+        try:
+            await asyncio.to_thread(self._cuda.bring_back, await self._users(container))
+        except MesosGpuError as error:
+            log.error("container %s stands still: %s", container, error)
+
+    async def _put_back(self, container: ContainerId) -> None:
+        """Have a container that could not be brought back give up what it was given."""
+        try:
+            if self._held().get(container):
+                await asyncio.to_thread(self._cuda.put_away, await self._users(container))
+                await self._containers.update(container, 0)
+        except MesosGpuError as error:
+            log.error("container %s keeps GPUs that it cannot use: %s", container, error)
+
+    def _watch(self, container: ContainerId) -> None:
+        task = asyncio.ensure_future(self._until_its_end(container))
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+
+    async def _until_its_end(self, container: ContainerId) -> None:
+        try:
+            await self._containers.wait(container)
+        except NotFound:
+            pass
+        if container in self._book:
+            self._step(container, Step.ENDED)
+            self.on_change()
+
+    def _step(self, container: ContainerId, step: Step, gpus: tuple[str, ...] = ()) -> None:
+        """Decide, and write down. Raises what `stepped` raises, Unavailable."""
+        before = self._book
+        self._book = stepped(before, container, step, gpus)
+        try:
+            self._save()
+        except BaseException:
+            self._book = before
+            raise
+
+    def _save(self) -> None:
+        entries = {str(name): (list(one.gpus), one.phase.value) for name, one in self._book.items()}
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(self._path, msgspec.json.encode(entries), mode=0o600)
+        except OSError as error:
+            raise Unavailable(f"cannot write down who is suspended: {error}") from error
+
+
+def _load(path: Path) -> Book:
+    try:
+        entries = msgspec.json.decode(path.read_bytes(), type=dict[str, tuple[list[str], str]])
+        return {ContainerId(name): Suspension(tuple(gpus), Phase(phase)) for name, (gpus, phase) in entries.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise Unavailable(f"{path} does not say which containers are suspended: {error}") from error
+
+
+def pids_below(container: ContainerId, root: str) -> list[int]:
+    """Return the processes of a container, and of those nested in it; `root` is the cgroup of all containers."""
+    found = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return [pid for pid in found if owner_of(pid, root) == container]

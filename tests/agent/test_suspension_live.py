@@ -1,0 +1,151 @@
+"""Tasks that are suspended with what they have on a GPU, and go on later, on another too: in real containers."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.support.agent.live import LiveAgent, new_master
+from tests.support.simulated.played import PROGRAM
+
+pytestmark = pytest.mark.root
+USER = f"exec {sys.executable} -S {PROGRAM} 3000 1000"
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
+    master = await new_master()
+    agent = LiveAgent(tmp_path, master)
+    try:
+        yield agent
+    finally:
+        try:
+            await agent.end()
+        finally:
+            await master.stop()
+    assert agent.leftovers() == []
+
+
+def on_gpus(count: int) -> list[dict[str, Any]]:
+    amounts = {"cpus": 0.1, "mem": 64.0, "gpus": float(count)}
+    return [
+        {"name": name, "type": "SCALAR", "scalar": {"value": value}, "allocation_info": {"role": "*"}}
+        for name, value in amounts.items()
+    ]
+
+
+async def container_of(agent: LiveAgent, task_id: str) -> str:
+    for gpu in await agent.get("/gpus"):
+        if gpu.get("task_id") == task_id:
+            return str(gpu["container_id"])
+    raise AssertionError(f"{task_id} holds no GPU: {await agent.get('/gpus')}")
+
+
+async def held(agent: LiveAgent) -> dict[str, str]:
+    """Return who has which GPU, by index, and how much of its memory."""
+    return {
+        gpu["index"]: f"{gpu.get('task_id', '')} {gpu.get('memory_used_mib', '?')}" for gpu in await agent.get("/gpus")
+    }
+
+
+async def ask(agent: LiveAgent, what: str, container: str) -> tuple[int, str]:
+    url = f"http://127.0.0.1:{agent.port}/gpus/{what}"
+    async with aiohttp.ClientSession() as session, session.post(url, json={"container_id": container}) as response:
+        return response.status, await response.text()
+
+
+def advertised(agent: LiveAgent) -> list[float]:
+    """Return how many GPUs the agent said to have, each time that it said so."""
+    found = []
+    for name, message in agent.master.received:
+        resources: list[dict[str, Any]] = []
+        if name in ("RegisterSlaveMessage", "ReregisterSlaveMessage"):
+            resources = message["slave"]["resources"]
+        elif name == "UpdateSlaveMessage":
+            resources = message.get("total_resources", [])
+        found += [one["scalar"]["value"] for one in resources if one["name"] == "gpus"]
+    return found
+
+
+async def rounds(agent: LiveAgent, task_id: str) -> int:
+    return (await agent.said(task_id)).count("round")
+
+
+async def until_it_goes_on(agent: LiveAgent, task_id: str) -> None:
+    before = await rounds(agent, task_id)
+    await agent.until_said(task_id, f"round {before + 2}\n")
+
+
+async def test_a_task_gives_its_gpu_to_another_and_goes_on_where_it_stood(agent: LiveAgent) -> None:
+    await agent.start("--simulated_gpus=1")
+    agent.run("patient", USER, resources=on_gpus(1))
+    await agent.until_said("patient", "round 2\n")
+    container = await container_of(agent, "patient")
+    assert (await ask(agent, "resume", container))[0] == 404
+    status, told = await ask(agent, "suspend", container)
+    assert (status, '"phase":"suspended"' in told) == (200, True), told
+    assert (await ask(agent, "suspend", container))[0] == 409
+    await agent.until(lambda: advertised(agent)[-1] == 2)
+    stood = await rounds(agent, "patient")
+
+    agent.run("urgent", USER, resources=on_gpus(1))
+    await agent.until_said("urgent", "round 5\n")
+    assert await rounds(agent, "patient") <= stood + 1  # a line of before may have been on its way
+    status, told = await ask(agent, "resume", container)
+    assert (status, "Requested 1 gpus but only 0 available" in told) == (409, True), told
+    assert "devices 1 free 13384 of 16384" in await agent.said("urgent")
+
+    agent.kill("urgent")
+    await agent.reaches("urgent", "TASK_KILLED")
+    assert (await ask(agent, "resume", container))[0] == 200
+    await until_it_goes_on(agent, "patient")
+    await agent.until(lambda: advertised(agent)[-1] == 1)
+    words = [update["status"].get("message", "") for update in agent.master.updates("patient")]
+    assert [word.partition(":")[0].partition(" ")[0] for word in words if "sum" in word or "susp" in word] == [
+        "suspended",
+        "resumed",
+    ]
+    assert set(agent.master.states("patient")) <= {"TASK_STARTING", "TASK_RUNNING"}
+
+
+async def test_a_suspended_task_goes_on_on_another_gpu_after_a_kill_of_the_agent(agent: LiveAgent) -> None:
+    await agent.start("--simulated_gpus=2")
+    agent.run("patient", USER, resources=on_gpus(1))
+    await agent.until_said("patient", "round 2\n")
+    container = await container_of(agent, "patient")
+    first = next(index for index, who in (await held(agent)).items() if "patient" in who)
+    assert (await ask(agent, "suspend", container))[0] == 200
+    agent.run("urgent", USER, resources=on_gpus(1))
+    await agent.until_said("urgent", "round 2\n")
+    assert "urgent" in (await held(agent))[first]
+
+    await agent.signal(signal.SIGKILL)
+    await agent.start("--simulated_gpus=2")
+    await agent.until(lambda: advertised(agent)[-1] == 3)
+    assert (await ask(agent, "resume", container))[0] == 200
+    await until_it_goes_on(agent, "patient")
+    who = await held(agent)
+    assert "urgent" in who[first]
+    assert [index for index, name in who.items() if "patient" in name] != [first]
+    await agent.until(lambda: advertised(agent)[-1] == 2)
+
+
+async def test_a_suspended_task_that_ends_leaves_nothing_behind(agent: LiveAgent) -> None:
+    await agent.start("--simulated_gpus=1")
+    agent.run("patient", USER, resources=on_gpus(1))
+    agent.run("none", "exec sleep 99", resources=on_gpus(0)[:2])
+    await agent.until_said("patient", "round 2\n")
+    assert (await ask(agent, "suspend", "unknown"))[0] == 404
+    container = await container_of(agent, "patient")
+    assert (await ask(agent, "suspend", container))[0] == 200
+    agent.kill("patient")
+    await agent.reaches("patient", "TASK_KILLED")
+    await agent.until(lambda: advertised(agent)[-1] == 1)
+    agent.run("next", "nvidia-smi -L", resources=on_gpus(1))
+    await agent.reaches("next", "TASK_FINISHED")
