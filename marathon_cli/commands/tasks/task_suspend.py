@@ -37,7 +37,10 @@ def suspend(console: Console, task: str, url: str | None) -> None:
 @target_options
 @pass_console
 def resume(console: Console, task: str, url: str | None) -> None:
-    """Give a suspended TASK as many GPUs as it had, of the same model, and let it go on where it stood."""
+    """Give a suspended TASK GPUs again, and let it go on where it stood.
+
+    It has as many as before, of the same model, and maybe others. When other tasks have them, it stays suspended.
+    """
     _do(console, task, url, "resume", "Resumed {}")
 
 
