@@ -36,7 +36,7 @@ class GpuApi:
     def __init__(self, agent: Agent, viewer_of: Callable[[web.Request], Viewer] = lambda request: EVERYBODY) -> None:
         self._agent, self._viewer_of = agent, viewer_of
         self._shares = ShareApi(agent, viewer_of)
-        self._suspending = SuspendApi(agent)
+        self._suspending = SuspendApi(agent, viewer_of)
 
     def shown(self) -> Mapping[str, Handler]:
         """Return the endpoints that are looked at, by name."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from aiohttp import web
 
+from mesos_gpu.agent.api.share_api import CHANGES_GPUS
 from mesos_gpu.agent.gpus.suspender import Suspender
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.model import events as ev
@@ -15,6 +16,7 @@ from mesos_gpu.agent.model.tasks import Phase
 from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.security.viewing import Viewer
 from mesos_gpu.process.http import error_response, json_response
 from mesos_gpu.process.operator_frame import Handler, only
 
@@ -22,15 +24,15 @@ from mesos_gpu.process.operator_frame import Handler, only
 class SuspendApi:
     """Takes `{"container_id": ...}`, from this machine only; answers with who is suspended."""
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+    def __init__(self, agent: Agent, viewer_of: Callable[[web.Request], Viewer]) -> None:
+        self._agent, self._viewer_of = agent, viewer_of
 
     def called(self) -> Mapping[str, Handler]:
         """Return the endpoints."""
         return {"gpus/suspend": only("POST", self._suspend), "gpus/resume": only("POST", self._resume)}
 
     async def _suspend(self, request: web.Request) -> web.Response:
-        if (refused := _from_elsewhere(request)) is not None:
+        if (refused := self._refused(request)) is not None:
             return refused
         suspender, container = self._suspender(), await _container(request)
         await suspender.suspend(container)
@@ -40,12 +42,19 @@ class SuspendApi:
         return json_response(_shown(suspender), request=request)
 
     async def _resume(self, request: web.Request) -> web.Response:
-        if (refused := _from_elsewhere(request)) is not None:
+        if (refused := self._refused(request)) is not None:
             return refused
         suspender, container = self._suspender(), await _container(request)
         gpus = await suspender.resume(container)
         self._tell(container, f"resumed on GPU {', '.join(f'{gpu.index} ({gpu.uuid})' for gpu in gpus)}")
         return json_response(_shown(suspender), request=request)
+
+    def _refused(self, request: web.Request) -> web.Response | None:
+        if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
+            return error_response(403, "Only this machine may suspend and resume what runs on it.")
+        if not self._viewer_of(request).may(CHANGES_GPUS):
+            return error_response(403, "Not authorized to suspend and resume what runs on GPUs.")
+        return None
 
     def _suspender(self) -> Suspender:
         if self._agent.suspender is None:
@@ -64,12 +73,6 @@ def _shown(suspender: Suspender) -> list[Document]:
         {"container_id": name, "phase": one.phase.value, "gpus": list(one.gpus)}
         for name, one in sorted(suspender.book.items())
     ]
-
-
-def _from_elsewhere(request: web.Request) -> web.Response | None:
-    if request.remote and ipaddress.ip_address(request.remote).is_loopback:
-        return None
-    return error_response(403, "Only this machine may suspend and resume what runs on it.")
 
 
 async def _container(request: web.Request) -> ContainerId:
