@@ -164,7 +164,7 @@ def test_a_service_that_does_not_come_up_says_why_and_nothing_stays(mesos_box: B
     [
         ({"gpus": 0.5}, "not a number of whole GPUs"),
         ({"gpus": [1, 2], "agents": 3}, "gpus: 2 values for 3 agents"),
-        ({"agents": -1}, "less than none"),
+        ({"agents": -1}, "is negative"),
         ({"ill_gpus": {4: 79}}, "there is no GPU 4 among 4"),
         ({"attributes": {"a;b": "c"}}, "cannot be said in --attributes"),
     ],
