@@ -123,9 +123,23 @@ def test_maintenance_is_planned_shown_and_cancelled(site: LiveBox, reader: Reade
     page.get_by_role("link", name="Machines", exact=True).first.click()
     row = page.get_by_role("row").filter(has=page.get_by_role("button", name="Cancel maintenance"))
     expect(row).to_contain_text("Planned")
+    row.get_by_role("button", name="Take it down").click()  # and not confirmed: its agents would end
+    expect(page.get_by_role("dialog")).to_contain_text("Its agents end, and are refused until it is brought up again.")
+    assert reader.violations() == []
+    page.keyboard.press("Escape")
     row.get_by_role("button", name="Cancel maintenance").click()
     reader.confirm("Cancel maintenance", "It is offered as before.")
     expect(row).to_have_count(0)
+
+
+def test_a_machine_is_drained_and_takes_tasks_again(site: LiveBox, reader: Reader) -> None:
+    page = reader.go("#/machines")
+    page.locator("tbody a").first.click()
+    reader.button("Drain").click()
+    reader.confirm("Drain", "It takes no more tasks until it is told to.")
+    reader.button("Take tasks again").click()
+    reader.confirm("Take tasks again", "It is offered again at once.")
+    expect(reader.button("Drain")).to_be_visible()
 
 
 def test_a_quota_is_set_and_taken_away(site: LiveBox, reader: Reader) -> None:

@@ -78,11 +78,16 @@ class Reader:
         return (within or self.page).get_by_role("button", name=name, exact=True)
 
     def confirm(self, label: str, *says: str) -> None:
-        """Press the button of the dialog that is open, once it says what will happen, these lines among it."""
+        """Press the button of the dialog that is open, once it says what will happen, these lines among it.
+
+        Like every dialog it must shut nobody out.
+        """
         dialog = self.page.get_by_role("dialog")
+        expect(dialog).to_be_visible()
         # The page draws what was typed last when it comes to it.
         for line in says:
             expect(dialog.locator(".will li").get_by_text(line, exact=True)).to_be_visible()
+        assert self.violations() == [], label
         dialog.get_by_role("button", name=label, exact=True).click()
         dialog.wait_for(state="detached")
 
