@@ -64,7 +64,7 @@ function Editor({ before, begin, choice }) {
   const { document, text, broken, change, type, review, found } = useDocument("app", before, begin);
   const form = formOf(document);
   /** @param {string} name @param {string} value */
-  const set = (name, value) => change(written(document, { ...form, [name]: value }));
+  const set = (name, value) => change((now) => written(now, { ...formOf(now), [name]: value }));
   const field = { form, set, problems: found.fields };
   return html`<form onSubmit=${review} novalidate>
     <${Head} before=${before} broken=${broken} others=${found.others} />

@@ -10,7 +10,7 @@ import { go, notice, reloadJobs, state, t } from "../edge/store.js";
 import { runningOf, told } from "../parts/acts.js";
 import { plain } from "../core/format.js";
 import { Confirm, openDialog } from "../parts/dialog.js";
-import { html, useEffect, useState } from "../parts/html.js";
+import { html, useEffect, useRef, useState } from "../parts/html.js";
 import { Differences } from "./configuration.js";
 
 /** @typedef {import("../core/types.js").Json} Json */
@@ -23,11 +23,14 @@ import { Differences } from "./configuration.js";
  */
 export function useDocument(kind, before, begin) {
   const [document, setDocument] = useState(begin);
+  const latest = useRef(begin); // what was typed last may not be drawn yet when something else is typed, or sent
   const [text, setText] = useState(JSON.stringify(begin, null, 2));
   const [broken, setBroken] = useState("");
   const [refused, setRefused] = useState(/** @type {any} */ (null));
-  /** @param {Json} next */
-  const change = (next) => {
+  /** @param {(now: Json) => Json} alter */
+  const change = (alter) => {
+    const next = alter(latest.current);
+    latest.current = next;
     setDocument(next);
     setText(JSON.stringify(next, null, 2));
     setBroken("");
@@ -38,6 +41,7 @@ export function useDocument(kind, before, begin) {
     try {
       const read = JSON.parse(typed);
       if (read === null || typeof read !== "object" || Array.isArray(read)) throw new Error(t("edit.noObject"));
+      latest.current = read;
       setDocument(read);
       setBroken("");
     } catch (error) {
@@ -46,6 +50,7 @@ export function useDocument(kind, before, begin) {
   };
   /** @param {boolean} force */
   const save = async (force) => {
+    const document = latest.current;
     try {
       await sent(kind, before, document, force);
     } catch (error) {
@@ -65,6 +70,7 @@ export function useDocument(kind, before, begin) {
   const review = (event) => {
     event.preventDefault();
     setRefused(null);
+    const document = latest.current;
     const title = t(before ? "edit.review" : "edit.reviewNew", { id: plain(document.id) });
     openDialog(html`<${Confirm} title=${title} will=${planOf(kind, before, document)} label=${t(before ? "edit.save" : "create")} act=${save}>
       <${Warnings} kind=${kind} document=${document} />
