@@ -99,6 +99,7 @@ async def test_a_task_that_takes_too_much_memory(agent: LiveAgent) -> None:
 async def test_a_task_that_ignores_term_is_killed_after_its_grace(agent: LiveAgent) -> None:
     policy = {"grace_period": {"nanoseconds": 200_000_000}}
     agent.run("stubborn", "trap '' TERM; echo ready; while :; do sleep 1; done", kill_policy=policy)
+    await agent.reaches("stubborn", "TASK_RUNNING")
     await agent.until_said("stubborn", "ready")
     agent.kill("stubborn")
     status = await agent.reaches("stubborn", "TASK_KILLED")
