@@ -131,7 +131,7 @@ def test_services_and_tasks_end_when_the_process_that_they_come_from_is_killed(t
         player.launch(GpuTask("stays", RUNS_ON))
         player.status("TASK_RUNNING")
         ended = os.pidfd_open(agent.pid)
-        os.kill(box._nursery.pid, signal.SIGKILL)
+        os.kill(box._fork_server.pid, signal.SIGKILL)
         assert select.select([ended], [], [], PATIENCE_S)[0]
         os.close(ended)
     with pytest.raises(Unavailable, match="the process that runs the boxes"):

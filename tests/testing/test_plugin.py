@@ -116,7 +116,7 @@ def test_nothing_is_left_when_pytest_is_killed(project: pytest.Pytester) -> None
                 box.agents[0].kill()
                 box.agents[1].partition()
                 with open({str(news)!r}, "w") as file:
-                    file.write(f"{{box._nursery.pid}} {{box.work_dir}}")
+                    file.write(f"{{box._fork_server.pid}} {{box.work_dir}}")
                 threading.Event().wait()
         """
     )

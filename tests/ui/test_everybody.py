@@ -59,6 +59,7 @@ def busy(site: LiveBox) -> Iterator[LiveBox]:
 def places(site: LiveBox) -> list[str]:
     """Return every page, with what is on it."""
     task = site.tasks("access/web")[0]
+    site.until("the pod runs", lambda: len(site.marathon("/v2/pods/access/pod::status")["instances"]) == 1)
     (pod,) = site.marathon("/v2/pods/access/pod::status")["instances"]
     tabs = ("instances", "why", "configuration", "logs", "events", "endpoints", "volumes")
     return [

@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 from mesos_gpu.mesos.tasks import is_terminal
 from mesos_gpu.testing.client import ForkServerClient
 from mesos_gpu.testing.plan import Program, cgroups_prefix
+from tests.support.box.live import PLAYER, PLAYS_ON_S
 from tests.support.master.build import framework_info, task_info
 from tests.support.master.live import Scheduler
 
@@ -154,7 +156,7 @@ class Victim:
             *("--registration_backoff_factor=10ms", f"--simulated_gpu_faults={folder / 'faults'}"),
             *flags,
         )
-        self._nursery = ForkServerClient(folder / "fork-server.log")
+        self._fork_server = ForkServerClient(folder / "fork-server.log")
 
     def faults(self, text: str) -> None:
         """Say what is wrong with its simulated GPUs from now on: lines of `GPU XID`."""
@@ -166,27 +168,27 @@ class Victim:
         self.status = None
         files = (str(self.ready), str(self.log))
         program = Program("agent", "mesos_gpu.agent.service", "port", self._flags, *files, self.port)
-        self.pid = await asyncio.to_thread(self._nursery.start, self.folder, program)
+        self.pid = await asyncio.to_thread(self._fork_server.start, self.folder, program)
 
     async def until_ready(self) -> None:
         """Wait until the master knows it; it must not end by itself."""
 
         async def wait() -> None:
             while not self.ready.exists():
-                self.status = await asyncio.to_thread(self._nursery.wait, self.folder, "agent", 0.01)
+                self.status = await asyncio.to_thread(self._fork_server.wait, self.folder, "agent", 0.01)
                 assert self.status is None, self.last_words()
 
         await asyncio.wait_for(wait(), PATIENCE_S)
 
     async def end(self, number: signal.Signals) -> int:
-        self._nursery.signal(self.folder, "agent", number)
-        self.status = await asyncio.to_thread(self._nursery.wait, self.folder, "agent", PATIENCE_S)
+        self._fork_server.signal(self.folder, "agent", number)
+        self.status = await asyncio.to_thread(self._fork_server.wait, self.folder, "agent", PATIENCE_S)
         assert self.status is not None, f"not within {PATIENCE_S:g} s:\n{self.last_words()}"
         return self.status
 
     async def close(self) -> None:
         """End the process that it was forked from, which ends what is left."""
-        await asyncio.to_thread(self._nursery.close)
+        await asyncio.to_thread(self._fork_server.close)
 
     def last_words(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-40:])
@@ -218,7 +220,20 @@ class Victim:
         return seen
 
     def leftovers(self, *, agent_gone: bool) -> list[str]:
-        """Return what is left of containers, and of the agent too when it is `agent_gone`."""
+        """Return what is left of containers, and of the agent too when it is `agent_gone`.
+
+        The program that plays its GPUs is the agent's, and ends by itself a few seconds after it.
+        """
+        left = self._leftovers(agent_gone=agent_gone)
+        if not agent_gone:
+            return [line for line in left if PLAYER not in line]
+        end = time.monotonic() + PLAYS_ON_S
+        while any(PLAYER in line for line in left) and time.monotonic() < end:
+            time.sleep(0.1)
+            left = self._leftovers(agent_gone=True)
+        return left
+
+    def _leftovers(self, *, agent_gone: bool) -> list[str]:
         found = [f"cgroup {path}" for path in self.cgroups()]
         found += [f"GPU record {path.name}" for path in (self.runtime_dir / "gpus").glob("*.json")]
         found += [f"bundle {path}" for path in self.runtime_dir.rglob("config.json")]

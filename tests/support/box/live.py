@@ -88,8 +88,23 @@ class LiveBox:
         )
 
 
+PLAYER, PLAYS_ON_S = "mesos_gpu/simulated/__main__.py", 8.0
+
+
 def leftovers(work_dir: Path) -> list[str]:
-    """Return what still exists of a box: processes, mounts, cgroups, its runtime directory."""
+    """Return what still exists of a box: processes, mounts, cgroups, its runtime directory.
+
+    The program that plays its GPUs ends by itself a few seconds after the agent and the last task; it is waited for.
+    """
+    end = time.monotonic() + PLAYS_ON_S
+    left = _leftovers(work_dir)
+    while any(PLAYER in line for line in left) and time.monotonic() < end:
+        time.sleep(0.1)
+        left = _leftovers(work_dir)
+    return left
+
+
+def _leftovers(work_dir: Path) -> list[str]:
     mark, cgroup_mark = str(work_dir), f"mesos-{box_id(work_dir)}-"
     left = []
     for process in Path("/proc").glob("[0-9]*"):
