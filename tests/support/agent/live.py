@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from mesos_gpu.mesos.messages import devolve
 from mesos_gpu.mesos.tasks import is_terminal
 from tests.fakes.master import ScriptedMaster
 from tests.support.agent.documents import AGENT_ID, ALL_CAPABILITIES, framework, task
+from tests.support.box.live import PLAYER, PLAYS_ON_S
 
 PATIENCE_S = 60.0
 FRAMEWORK = devolve("mesos.FrameworkInfo", framework(*ALL_CAPABILITIES))
@@ -150,7 +152,18 @@ class LiveAgent:
         return await asyncio.wait_for(wait(), PATIENCE_S)
 
     def leftovers(self) -> list[str]:
-        """Return what still exists of it: processes, mounts, cgroups."""
+        """Return what still exists of it: processes, mounts, cgroups.
+
+        The program that plays its GPUs ends by itself a few seconds after it, and is waited for.
+        """
+        end = time.monotonic() + PLAYS_ON_S
+        left = self._leftovers()
+        while any(PLAYER in line for line in left) and time.monotonic() < end:
+            time.sleep(0.1)
+            left = self._leftovers()
+        return left
+
+    def _leftovers(self) -> list[str]:
         mark = os.fsencode(str(self.folder))
         processes = [entry for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
         found = [
