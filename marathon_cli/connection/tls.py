@@ -9,6 +9,8 @@ from pathlib import Path
 from marathon_cli.connection.access import Access
 from mesos_gpu.errors import BadInput
 
+BROKE_OFF = "it broke off; it may want a client certificate (--client-cert), or another one, or speak http"
+"""What a server means that hangs up before its reason has been read: it refuses our certificate, or wants one."""
 _REASONS = (
     ("certificate has expired", "its certificate has expired"),
     ("certificate is not yet valid", "its certificate is not valid yet; is this machine's clock right?"),
@@ -26,11 +28,7 @@ _REASONS = (
     ("unknown ca", "it does not trust our client certificate"),
     ("unknown_ca", "it does not trust our client certificate"),
     ("bad certificate", "it does not accept our client certificate"),
-    # A server that refuses our certificate, or wants one, may hang up before its reason has been read.
-    (
-        "eof occurred in violation",
-        "it broke off; it may want a client certificate (--client-cert), or another one, or speak http",
-    ),
+    ("eof occurred in violation", BROKE_OFF),
     ("wrong version number", "it does not speak TLS on this port; perhaps its URL begins with http://"),
     ("record layer failure", "it does not speak TLS on this port; perhaps its URL begins with http://"),
 )

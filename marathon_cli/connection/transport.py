@@ -254,6 +254,9 @@ class _Lent:
         """Return in words why there is no answer."""
         if isinstance(error, TimeoutError):
             return f"no answer within {self._read_s:g} s"
+        if isinstance(error, (ConnectionResetError, BrokenPipeError)) and isinstance(self._socket, ssl.SSLSocket):
+            # With TLS 1.3 a client's certificate is refused after the handshake, and the reason may be lost with it.
+            return tls.BROKE_OFF
         return reason(error)
 
 
