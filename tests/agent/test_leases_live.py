@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.support.agent.live import LiveAgent, new_master
+from tests.support.agent.live import LiveAgent, live_agent
 
 pytestmark = pytest.mark.root
 
@@ -44,17 +44,8 @@ class Bank:
 
 @pytest.fixture
 async def bank(tmp_path: Path) -> AsyncIterator[Bank]:
-    master = await new_master()
-    agent = LiveAgent(tmp_path, master)
-    await agent.start()
-    try:
+    async with live_agent(tmp_path) as agent:
         yield Bank(agent)
-    finally:
-        try:
-            await agent.end()
-        finally:
-            await master.stop()
-    assert agent.leftovers() == []
 
 
 async def holder() -> asyncio.subprocess.Process:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.sharing.freezer import is_frozen
-from tests.support.agent.live import PATIENCE_S, LiveAgent, new_master
+from tests.support.agent.live import PATIENCE_S, LiveAgent, unstarted_agent
 from tests.support.children import children
 from tests.support.histories import examples
 from tests.support.sharing.parts import part
@@ -31,16 +31,8 @@ WEIGHTS = {"one": 1, "two": 2, "three": 3}
 
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
-    master = await new_master()
-    agent = LiveAgent(tmp_path, master)
-    try:
-        yield agent
-    finally:
-        try:
-            await agent.end()
-        finally:
-            await master.stop()
-    assert agent.leftovers() == []
+    async with unstarted_agent(tmp_path) as live:
+        yield live
 
 
 def turner_of(pid: int) -> int | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agent.live import LiveAgent, new_master
+from tests.support.agent.live import LiveAgent, unstarted_agent
 from tests.support.sharing.parts import part
 
 pytestmark = pytest.mark.root
@@ -17,16 +17,8 @@ HOG = Path(__file__).parents[1] / "support" / "sharing" / "hog.py"
 
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
-    master = await new_master()
-    agent = LiveAgent(tmp_path, master)
-    try:
-        yield agent
-    finally:
-        try:
-            await agent.end()
-        finally:
-            await master.stop()
-    assert agent.leftovers() == []
+    async with unstarted_agent(tmp_path) as live:
+        yield live
 
 
 def hog(*mib: int) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container.host.mounts import current_mounts
-from tests.support.agent.live import LiveAgent, new_master
+from tests.support.agent.live import LiveAgent, unstarted_agent
 from tests.support.children import children
 from tests.support.sharing.parts import part
 
@@ -20,16 +20,8 @@ pytestmark = pytest.mark.root
 
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
-    master = await new_master()
-    agent = LiveAgent(tmp_path, master)
-    try:
-        yield agent
-    finally:
-        try:
-            await agent.end()
-        finally:
-            await master.stop()
-    assert agent.leftovers() == []
+    async with unstarted_agent(tmp_path) as live:
+        yield live
     assert not any(mount.path == str(tmp_path / "km") for mount in current_mounts())
 
 

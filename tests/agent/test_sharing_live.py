@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from mesos_gpu.sharing.freezer import is_frozen
-from tests.support.agent.live import LiveAgent, new_master
+from tests.support.agent.live import LiveAgent, unstarted_agent
 from tests.support.sharing.parts import part
 from tests.support.sharing.real_turns import freezer_v1, freezer_v2
 
@@ -28,16 +28,8 @@ def command(line: str, **variables: str) -> dict[str, Any]:
 
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
-    master = await new_master()
-    agent = LiveAgent(tmp_path, master)
-    try:
-        yield agent
-    finally:
-        try:
-            await agent.end()
-        finally:
-            await master.stop()
-    assert agent.leftovers() == []
+    async with unstarted_agent(tmp_path) as live:
+        yield live
 
 
 def advertised(agent: LiveAgent) -> dict[str, Any]:

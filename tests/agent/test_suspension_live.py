@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.support.agent.live import LiveAgent, new_master
+from tests.support.agent.live import LiveAgent, unstarted_agent
 from tests.support.simulated.played import PROGRAM
 
 pytestmark = pytest.mark.root
@@ -20,16 +20,8 @@ USER = f"exec {sys.executable} -S {PROGRAM} 3000 1000"
 
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
-    master = await new_master()
-    agent = LiveAgent(tmp_path, master)
-    try:
-        yield agent
-    finally:
-        try:
-            await agent.end()
-        finally:
-            await master.stop()
-    assert agent.leftovers() == []
+    async with unstarted_agent(tmp_path) as live:
+        yield live
 
 
 def on_gpus(count: int) -> list[dict[str, Any]]:

@@ -196,12 +196,11 @@ async def new_master() -> ScriptedMaster:
 
 
 @asynccontextmanager
-async def live_agent(folder: Path, *flags: str) -> AsyncIterator[LiveAgent]:
-    """Run the agent program under a scripted master; afterwards both are gone, and nothing of the agent is left."""
+async def unstarted_agent(folder: Path) -> AsyncIterator[LiveAgent]:
+    """Yield an agent to start under a scripted master; afterwards both are gone, and nothing of the agent is left."""
     master = await new_master()
     live = LiveAgent(folder, master)
     try:
-        await live.start(*flags)
         yield live
     finally:
         try:
@@ -210,3 +209,11 @@ async def live_agent(folder: Path, *flags: str) -> AsyncIterator[LiveAgent]:
             await master.stop()
     left = live.leftovers()
     assert left == [], left
+
+
+@asynccontextmanager
+async def live_agent(folder: Path, *flags: str) -> AsyncIterator[LiveAgent]:
+    """Run the agent program with these flags, as unstarted_agent does."""
+    async with unstarted_agent(folder) as live:
+        await live.start(*flags)
+        yield live
