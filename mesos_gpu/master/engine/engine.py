@@ -59,6 +59,7 @@ class Engine:
         self._waiting: set[Waiting] = set()
         self._subscribers: dict[str, Subscriber] = {}
         self._watchers, self._alarms = Watchers(state), Alarms()
+        self._books = invariants.Books()
         self._allocating = False
         self._due_s: float | None = None
         self._stopped = False
@@ -126,7 +127,7 @@ class Engine:
             else:
                 self._carry_out(action)
         if self.state.settings.check_invariants:
-            problem = invariants.broken(self.state)
+            problem = self._books.broken(self.state)
             if problem is None and self._registrar.idle:
                 problem = invariants.differs(self.state, self._registrar.record)
             if problem is not None:
