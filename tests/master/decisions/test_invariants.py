@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master.decisions.invariants import broken
+from mesos_gpu.master.decisions.invariants import Books, broken
 from mesos_gpu.master.events.agents import Register
 from mesos_gpu.master.events.timers import Tick
 from mesos_gpu.master.model.model import Agent, Framework
@@ -55,10 +55,37 @@ def test_books_in_order_are_not_complained_of() -> None:
 )
 def test_damage_is_noticed(damage: Callable[[MasterState, Agent, Framework], object], words: str) -> None:
     state, agent, framework = busy()
+    books = Books()
+    assert books.broken(state) is None
     damage(state, agent, framework)
-    problem = broken(state)
+    problem = books.broken(state)
     assert problem is not None
     assert words in problem
+    assert broken(state) == problem
+    assert books.broken(state) == problem
+
+
+def test_what_is_mended_is_looked_at_again() -> None:
+    state, agent, framework = busy()
+    books = Books()
+    agent.charge(framework.id, GPU)
+    assert books.broken(state) is not None
+    agent.refund(framework.id, GPU)
+    assert books.broken(state) is None
+    agent.charge(framework.id, GPU)
+    assert books.broken(state) is not None
+
+
+def test_an_agent_that_has_gone_is_forgotten() -> None:
+    state, agent, framework = busy()
+    books = Books()
+    assert books.broken(state) is None
+    for gone in ({}, {agent.id: agent}):
+        state.agents = gone
+        framework.offers.clear()
+        framework.tasks.clear()
+        agent.charge(framework.id, GPU)
+        assert (books.broken(state) is None) == (not gone)
 
 
 async def test_a_master_that_checks_itself_stops(tmp_path: Path) -> None:
