@@ -15,6 +15,7 @@ import base64
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
@@ -95,6 +96,22 @@ class Plan:
             document[name] = value if read is None else read(value)
         return document
 
+    def reader(self) -> _Read:
+        """Return what makes documents of messages: `document`, or something quicker.
+
+        Two of three messages inside a message are one value (an id, a scalar, a role): asking for a list of their
+        fields takes three times as long as the value does.
+        """
+        if len(self._descriptor.fields) != 1:
+            return self.document
+        (field,) = self._descriptor.fields
+        if field.is_repeated or field.message_type is not None:
+            return self.document
+        own, name, of, read = field.name, self._name(field), attrgetter(field.name), self._value_reader(field)
+        if read is None:
+            return lambda message: {name: of(message)} if message.HasField(own) else {}
+        return lambda message: {name: read(of(message))} if message.HasField(own) else {}
+
     def own_words(self, document: Mapping[str, Any], translate: Callable[[str, Mapping[str, Any]], Document]) -> Any:
         """Return a document in v1 words with every part that v1 has a type for put by `translate(type, part)`."""
         if self._spelled is not self._descriptor:
@@ -172,7 +189,7 @@ class Plan:
 
     def _value_reader(self, field: FieldDescriptor) -> _Read | None:
         if field.message_type is not None:
-            return plan_of(field.message_type.full_name, v1=self._v1).document
+            return plan_of(field.message_type.full_name, v1=self._v1).reader()
         if field.enum_type is not None:
             names = {number: value.name for number, value in self._enum(field).values_by_number.items()}
             return lambda number: names.get(number, number)

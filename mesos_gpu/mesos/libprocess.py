@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from mesos_gpu.errors import ProtocolError
@@ -65,6 +67,16 @@ class Message:
     body: bytes
 
 
+class _Head(NamedTuple):
+    """What the head of a message says."""
+
+    sender: Pid
+    target: str
+    name: str
+    length: int | None
+    """Bytes in the body; None where they come in chunks."""
+
+
 def encode(sender: Pid, to: Pid, name: str, body: bytes) -> bytes:
     """Return the request that carries a message, as libprocess writes it: one chunk, or no body at all."""
     head = (
@@ -95,9 +107,8 @@ class MessageDecoder:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._head: bytes | None = None
+        self._head: _Head | None = None
         self._body = bytearray()
-        self._length: int | None = None
         self.error: ProtocolError | None = None
         """Why nothing more can be read: not libprocess, or too big. What came before it was returned."""
 
@@ -109,7 +120,8 @@ class MessageDecoder:
             try:
                 while self._read_head() and self._read_body():
                     assert self._head is not None
-                    messages.append(_message(self._head, bytes(self._body)))
+                    sender, target, name, _ = self._head
+                    messages.append(Message(sender, target, name, bytes(self._body)))
                     self._head = None
             except ProtocolError as error:
                 self.error = error
@@ -125,26 +137,22 @@ class MessageDecoder:
             raise ProtocolError(f"no end of a request head in the first {MAX_HEAD} bytes")
         if end < 0:
             return False
-        self._head = bytes(self._buffer[: end + 2])
+        head = bytes(self._buffer[: end + 2])
         del self._buffer[: end + 4]
         self._body = bytearray()
-        headers = _headers(self._head)
-        self._length = None
-        if headers.get("transfer-encoding", "").lower() != "chunked":
-            text = headers.get("content-length", "0")
-            if not _LENGTH.match(text) or int(text) > MAX_BODY:
-                raise ProtocolError(f"Content-Length {text!r} is not a number up to {MAX_BODY}")
-            self._length = int(text)
+        self._head = _read_known(head) if end <= _MAX_KNOWN_HEAD else _read(head)
         return True
 
     def _read_body(self) -> bool:
         """Take what is there of the body off the buffer; return whether it is whole. Raises ProtocolError."""
-        if self._length is None:
+        assert self._head is not None
+        length = self._head.length
+        if length is None:
             return self._read_chunks()
-        if len(self._buffer) < self._length:
+        if len(self._buffer) < length:
             return False
-        self._body += self._buffer[: self._length]
-        del self._buffer[: self._length]
+        self._body += self._buffer[:length]
+        del self._buffer[:length]
         return True
 
     def _read_chunks(self) -> bool:
@@ -177,12 +185,25 @@ def _headers(head: bytes) -> dict[str, str]:
     return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
-def _message(head: bytes, body: bytes) -> Message:
+def _read(head: bytes) -> _Head:
+    """Return what a head says. Raises ProtocolError."""
+    headers = _headers(head)
+    length = None
+    if headers.get("transfer-encoding", "").lower() != "chunked":
+        text = headers.get("content-length", "0")
+        if not _LENGTH.match(text) or int(text) > MAX_BODY:
+            raise ProtocolError(f"Content-Length {text!r} is not a number up to {MAX_BODY}")
+        length = int(text)
     line = head.split(b"\r\n", 1)[0].decode("latin-1")
     parts = line.split(" ")
     if len(parts) != 3 or parts[0] != "POST" or not parts[1].startswith("/") or "/" not in parts[1][1:]:
         raise ProtocolError(f"{line!r} is not a libprocess request line (POST /<process id>/<message> HTTP/1.1)")
     target, _, name = parts[1][1:].partition("/")
-    headers = _headers(head)
     sender = headers.get("libprocess-from") or headers.get("user-agent", "").removeprefix(_AGENT_PREFIX)
-    return Message(Pid.parse(sender), unquote(target), name, body)
+    return _Head(Pid.parse(sender), unquote(target), name, length)
+
+
+# A peer says the same few heads each time; reading one again takes longer than the rest of a message.
+_read_known = lru_cache(maxsize=256)(_read)
+_MAX_KNOWN_HEAD = 1024
+"""Bytes in the largest head that is remembered, so that nobody fills our memory with them."""
