@@ -196,6 +196,10 @@ class Resource:
         # As `replace` does, in a third of its time: a master adds and takes away at every event.
         return Resource(self.name, amount, self.reservations, self.allocation_role, self.other, self.copies)
 
+    def allocated(self, role: Role | None) -> Resource:
+        """Return it allocated to `role`, or to nobody."""
+        return Resource(self.name, self.amount, self.reservations, role, self.other, self.copies)
+
     def holds(self, other: Resource) -> bool:
         """Return whether all of `other` is in this one, of the same key. A persistent volume is taken whole or not."""
         if self.shared:

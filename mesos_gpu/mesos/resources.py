@@ -41,10 +41,13 @@ class Resources:
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:
         by_key: dict[tuple[object, ...], Resource] = {}
+        empty = False
         for resource in resources:
-            known = by_key.get(resource.key)
-            by_key[resource.key] = resource if known is None else known.plus(resource)
-        self._by_key = {key: resource for key, resource in by_key.items() if not resource.empty}
+            key = resource.key
+            known = by_key.get(key)
+            by_key[key] = resource = resource if known is None else known.plus(resource)
+            empty = empty or resource.empty
+        self._by_key = {key: resource for key, resource in by_key.items() if not resource.empty} if empty else by_key
 
     @classmethod
     def parse(cls, text: str, default_role: Role = UNRESERVED) -> Resources:
@@ -158,13 +161,14 @@ class Resources:
 
     def allocated(self, role: Role) -> Resources:
         """Return the same, allocated to `role`."""
-        return Resources(replace(r, allocation_role=role) for r in self)
+        return Resources(r.allocated(role) for r in self)
 
     def unallocated(self) -> Resources:
         """Return the same, without saying to whom it is allocated."""
-        if all(r.allocation_role is None for r in self):
-            return self
-        return Resources(replace(r, allocation_role=None) for r in self)
+        for resource in self._by_key.values():
+            if resource.allocation_role is not None:
+                return Resources(r.allocated(None) for r in self)
+        return self
 
     def unreserved(self) -> Resources:
         """Return what anyone may have."""
