@@ -44,8 +44,7 @@ def inquire(marathon: Marathon, app_id: str, say: Callable[[str], None]) -> Situ
         roles = cluster.roles()
     finally:
         cluster.close()
-    verdicts = list(judging.verdicts.values())
-    return Situation(**situation, agents=agents, verdicts=verdicts, holders=judging.holders, roles=roles)
+    return Situation(**situation, **judging.fields(), roles=roles)
 
 
 def _document(marathon: Marathon, app_id: str, queued: Mapping[str, Any] | None) -> dict[str, Any]:

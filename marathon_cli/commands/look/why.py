@@ -29,9 +29,10 @@ def why(console: Console, app_id: str) -> None:
     """Explain why APP is not running, and what would make it run.
 
     Tasks that fail one after the other, and images that cannot be had, are named first, with the end of what the last
-    task wrote. Each agent is held against what one instance asks for: what it lacks now, and what it can never have.
-    APP may be a pod. The exit status is 0 whatever the answer is; programs read `state` with -o json: running,
-    starting, stopped, delayed, blocked, waiting or impossible.
+    task wrote. The smallest change that would start one more instance is named: of the app, its role's quota, of what
+    else runs, or of the machines. Each agent is held against what one instance asks for: what it lacks now, and what it
+    can never have. APP may be a pod. The exit status is 0 whatever the answer is; programs read `state` with -o json:
+    running, starting, stopped, delayed, blocked, waiting or impossible.
     """
     marathon = console.marathon()
     found = answer(inquire(marathon, canonical_id(app_id), say))
@@ -52,6 +53,12 @@ def why(console: Console, app_id: str) -> None:
     if shown and failure is None and found.state not in ("running", "stopped"):
         click.echo()
         _agents(found, len(shown))
+    if found.change is not None:
+        click.echo("\nThe smallest change that would start it:")
+        for step in found.change.steps:
+            say_paragraph(step.text, first="  * ")
+        if found.change.agent:
+            say_paragraph(f"Then it starts on {found.change.agent}.", first="  ")
     if found.remedies:
         click.echo("\nWhat would help:")
         for remedy in found.remedies:

@@ -72,8 +72,7 @@ class WhyApi:
             full, await asyncio.gather(*(self._tasks(a.id, credentials) for a in full)), strict=True
         ):
             judging.hold(agent, tasks, apps)
-        verdicts = list(judging.verdicts.values())
-        return Situation(**known, agents=agents, verdicts=verdicts, holders=judging.holders, roles=roles)
+        return Situation(**known, **judging.fields(), roles=roles)
 
     async def agents(self, credentials: str | None) -> list[Agent]:
         """Return all agents, as the user of these credentials may see them. Raises Unavailable."""

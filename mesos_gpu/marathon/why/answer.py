@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mesos_gpu.marathon.why.failure import Failure, failing
 from mesos_gpu.marathon.why.judge import Verdict, count_text, room
@@ -13,6 +13,10 @@ from mesos_gpu.marathon.why.remedies import behaviour_remedy, impossible, one_mi
 from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.smoke import ends_at_once
 from mesos_gpu.marathon.why.wish import Wish
+
+if TYPE_CHECKING:
+    from mesos_gpu.marathon.why.change import Change
+    from mesos_gpu.marathon.why.smallest import Surroundings
 
 REASONS = {
     "UnfulfilledRole": "what it offers belongs to other roles",
@@ -42,6 +46,8 @@ class Answer:
     remedies: tuple[str, ...]
     failure: Failure | None = None
     """What keeps it from running, where its tasks fail."""
+    change: Change | None = None
+    """The smallest change after which one more instance starts, where resources or rules are in the way."""
 
     def document(self) -> dict[str, Any]:
         """Return it for programs."""
@@ -63,6 +69,7 @@ class Answer:
                 }
                 for verdict in self.verdicts
             ],
+            "change": None if self.change is None else self.change.document(),
             "remedies": list(self.remedies),
             "failure": None
             if self.failure is None
@@ -76,7 +83,31 @@ def answer(it: Situation) -> Answer:
     state, headline, remedies = _judged(it, failure)
     order = {"now": 0, "ever": 1, "never": 2}
     verdicts = sorted(it.verdicts, key=lambda v: order["now" if v.now else "ever" if v.ever else "never"])
-    return Answer(it.wish.id, state, headline, tuple(verdicts), said_by_marathon(it.queued), tuple(remedies), failure)
+    said = said_by_marathon(it.queued)
+    change = None if failure is not None or state not in ("waiting", "impossible", "blocked") else _smallest(it)
+    return Answer(it.wish.id, state, headline, tuple(verdicts), said, tuple(remedies), failure, change)
+
+
+def _smallest(it: Situation) -> Change | None:
+    """Return the smallest change that would start one more instance; None when there is room, or it is not known."""
+    if it.queued is None or it.blockers or not it.agents_known or not it.agents:
+        return None
+    from mesos_gpu.marathon.why.smallest import smallest  # most answers need none of its imports
+
+    found = smallest(it.wish, surroundings(it))
+    return found if found is not None and found.steps else None
+
+
+def surroundings(it: Situation) -> Surroundings:
+    """Return what an app has around it, as the smallest change is looked for in."""
+    from mesos_gpu.marathon.why.smallest import Surroundings
+
+    role = str(it.app.get("role") or "*")
+    top = role.partition("/")[0]
+    quota = next((entry.get("quota") or {} for entry in it.roles if entry.get("name") == top), {})
+    limits = {str(name): round(float(limit) * 1000) for name, limit in (quota.get("limit") or {}).items()}
+    consumed = {name: round(float((quota.get("consumed") or {}).get(name) or 0) * 1000) for name in limits}
+    return Surroundings(it.agents, it.placed, it.held, role, limits, consumed, it.keeps_gpus)
 
 
 def said_by_marathon(queued: Mapping[str, Any] | None) -> dict[str, list[str]]:

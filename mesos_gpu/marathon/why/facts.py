@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mesos_gpu.marathon.model.instances import Task
 from mesos_gpu.marathon.model.task_ids import app_of
+from mesos_gpu.marathon.why.change import Held
 from mesos_gpu.marathon.why.judge import Holder, Verdict, judge, task_at
 from mesos_gpu.marathon.why.wish import Wish
 from mesos_gpu.mesos.clients.agents import SCALARS, Agent, names
@@ -52,6 +53,7 @@ class Judging:
     keeps_gpus: bool
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     holders: dict[str, list[Holder]] = field(default_factory=dict)
+    held: dict[str, list[Held]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, document: Mapping[str, Any], wish: Wish, queued: Mapping[str, Any], agents: Sequence[Agent]) -> Judging:
@@ -73,13 +75,42 @@ class Judging:
         verdicts = self.verdicts
         return [agent for agent in self.agents if verdicts[agent.id].ever and not verdicts[agent.id].now][:ASKED]
 
+    def fields(self) -> dict[str, Any]:
+        """Return what was found, as fields of a Situation."""
+        return {
+            "agents": self.agents,
+            "verdicts": list(self.verdicts.values()),
+            "holders": self.holders,
+            "held": self.held,
+            "placed": self.placed,
+            "keeps_gpus": self.keeps_gpus,
+        }
+
     def hold(self, agent: Agent, tasks: Sequence[Mapping[str, Any]], apps: Mapping[str, str]) -> None:
         """Judge an agent again, by the tasks that are on it; `apps` are those of this Marathon, by task id."""
         held = self.holders[agent.id] = holders_of(tasks, apps)
+        self.held[agent.id] = held_by(tasks, apps)
         called = names(self.agents)[agent.id]
         self.verdicts[agent.id] = judge(
             self.wish, agent, called, placed=self.placed, holders=held, keeps_gpus=self.keeps_gpus
         )
+
+
+def held_by(tasks: Sequence[Mapping[str, Any]], apps: Mapping[str, str]) -> list[Held]:
+    """Return what each task on an agent holds, those of one instance of a pod together; amounts in thousandths."""
+    found: dict[str, Held] = {}
+    for task in tasks:
+        task_id = str(task.get("id"))
+        of_pod = task_id in apps and _is_of_a_pod(task_id)
+        key = task_id.rpartition(".")[0] if of_pod else task_id
+        name = apps.get(task_id) or app_of(task_id) or f"framework {task.get('framework_name') or '?'}"
+        known = found.get(key) or Held(key, name, {}, str(task.get("role") or "*"), task_id in apps and not of_pod)
+        amounts = {
+            scalar: known.amounts.get(scalar, 0) + round(float((task.get("resources") or {}).get(scalar) or 0) * 1000)
+            for scalar in SCALARS
+        }
+        found[key] = replace(known, amounts=amounts)
+    return list(found.values())
 
 
 def holders_of(tasks: Sequence[Mapping[str, Any]], apps: Mapping[str, str]) -> list[Holder]:

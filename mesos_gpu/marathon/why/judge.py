@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mesos_gpu.marathon.why.wish import Wish
 from mesos_gpu.mesos.clients.agents import Agent
-from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, FrameworkId, OfferId, TaskId
+from mesos_gpu.mesos.ids import AgentId, TaskId
 from mesos_gpu.mesos.shares.gpu_shares import CARDS_ATTRIBUTE, read_cards
 
 if TYPE_CHECKING:
@@ -109,6 +109,21 @@ def room(wish: Wish, agents: Sequence[Agent], verdicts: Sequence[Verdict]) -> in
     return most
 
 
+@dataclass(frozen=True, slots=True)
+class ConstraintPlace:
+    """A machine as constraints look at it."""
+
+    host: str
+    attributes: tuple[tuple[str, str], ...] = ()
+    region: str | None = None
+    zone: str | None = None
+
+
+def constraint_place(agent: Agent) -> ConstraintPlace:
+    """Return an agent as constraints look at it."""
+    return ConstraintPlace(agent.hostname, tuple(agent.attributes.items()), agent.region, agent.zone)
+
+
 def task_at(agent: Agent | None, host: str, staged_at_s: float) -> Task:
     """Return a task as constraints count it, on an agent."""
     from mesos_gpu.marathon.model.instances import Task
@@ -161,29 +176,11 @@ def _constraints(wish: Wish, agent: Agent, placed: Sequence[Task]) -> list[Lack]
     if not wish.constraints:  # most have none, and need not wait for these imports
         return []
     from mesos_gpu.marathon.matching.constraints import fulfilled
-    from mesos_gpu.marathon.matching.offers import Offer
-    from mesos_gpu.mesos.resources import Resources
 
-    offer_id, agent_id = OfferId(""), AgentId(agent.id)
-    offer = Offer(
-        id=offer_id,
-        agent_id=agent_id,
-        host=agent.hostname,
-        role=ANY_ROLE,
-        resources=Resources(),
-        attributes=tuple(agent.attributes.items()),
-        region=agent.region,
-        zone=agent.zone,
-        document={
-            "id": {"value": offer_id},
-            "framework_id": {"value": FrameworkId("")},
-            "agent_id": {"value": agent_id},
-            "hostname": agent.hostname,
-        },
-    )
+    place = constraint_place(agent)
     found = []
     for constraint in wish.constraints:
-        if fulfilled(constraint, offer, placed, wish.instances):
+        if fulfilled(constraint, place, placed, wish.instances):
             continue
         name, operator = constraint[0], constraint[1].upper()
         here = value_of(agent, name)
@@ -205,11 +202,16 @@ def value_of(agent: Agent, name: str) -> str | None:
     return special[name] if name in special else agent.attributes.get(name)
 
 
-def _ports(wish: Wish, agent: Agent) -> list[Lack]:
+def missing_ports(wish: Wish, agent: Agent) -> list[int]:
+    """Return the host ports wanted that an agent has not got, whoever holds them."""
     if not wish.ports or not agent.ports:
         return []
     ranges = [(int(low), int(high)) for low, high in re.findall(r"(\d+)-(\d+)", agent.ports)]
-    outside = [port for port in wish.ports if not any(low <= port <= high for low, high in ranges)]
+    return [port for port in wish.ports if not any(low <= port <= high for low, high in ranges)]
+
+
+def _ports(wish: Wish, agent: Agent) -> list[Lack]:
+    outside = missing_ports(wish, agent)
     if not outside:
         return []
     listed = ", ".join(str(port) for port in outside)

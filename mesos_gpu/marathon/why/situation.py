@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mesos_gpu.marathon.why.judge import Holder, Verdict
 from mesos_gpu.marathon.why.wish import Wish
 from mesos_gpu.mesos.clients.agents import Agent
+
+if TYPE_CHECKING:
+    from mesos_gpu.marathon.model.instances import Task
+    from mesos_gpu.marathon.why.change import Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,12 @@ class Situation:
     verdicts: Sequence[Verdict] = ()
     holders: Mapping[str, Sequence[Holder]] = field(default_factory=dict)
     """By agent id."""
+    held: Mapping[str, Sequence[Held]] = field(default_factory=dict)
+    """The same task by task."""
+    placed: Sequence[Task] = ()
+    """Its instances, as constraints count them."""
+    keeps_gpus: bool = False
+    """Whether this Marathon keeps agents with GPUs for apps that use some."""
     roles: Sequence[Mapping[str, Any]] = ()
     """The master's /roles."""
     blockers: Sequence[Mapping[str, Any]] = ()

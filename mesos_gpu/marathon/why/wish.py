@@ -6,7 +6,7 @@ Source: Marathon's mesos/ResourceMatcher.scala, mesos/Constraints.scala.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
@@ -35,6 +35,10 @@ class Wish:
     is_pod: bool = False
     shares: tuple[ShareAsk, ...] = ()
     """The parts of shared GPUs that its tasks have."""
+    own: Mapping[str, float] = field(default_factory=dict)
+    """Of an app: what is written in it; `amounts` have its executor and volumes, too."""
+    keeps_data: bool = False
+    """Whether it has persistent volumes: an instance goes where its data is."""
 
     @property
     def gpus(self) -> int:
@@ -67,6 +71,8 @@ def _of_app(app: Mapping[str, Any]) -> Wish:
         first_health=float(strategy.get("minimumHealthCapacity", 0.5 if kept else 1)),
         over=float(strategy.get("maximumOverCapacity", 0 if kept else 1)),
         shares=_shares([(app.get("gpuShare"), app.get("env") or {})]),
+        own={name: float(app.get(name) or 0) for name in SCALARS},
+        keeps_data=bool(kept),
     )
 
 
@@ -92,6 +98,7 @@ def _of_pod(pod: Mapping[str, Any]) -> Wish:
         first_health=float(upgrade.get("minimumHealthCapacity", 0.5 if kept else 1)),
         over=float(upgrade.get("maximumOverCapacity", 0 if kept else 1)),
         is_pod=True,
+        keeps_data=bool(kept),
         shares=_shares(
             [
                 (container.get("gpuShare"), {**(pod.get("environment") or {}), **(container.get("environment") or {})})

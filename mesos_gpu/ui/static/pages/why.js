@@ -16,6 +16,7 @@ export function Why({ id }) {
   return html`<section class="sheet why">
       <h2>${t("why.title")}</h2>
       <p class="headline" lang="en"><${Name} text=${value.headline} /></p>
+      ${value.change && html`<h3>${t("why.change")}</h3><ul lang="en">${value.change.steps.map((/** @type {any} */ step) => html`<li>${step.text}</li>`)}</ul>`}
       ${value.remedies.length > 0 && html`<h3>${t("why.helps")}</h3><ul lang="en">${value.remedies.map((/** @type {string} */ text) => html`<li>${text}</li>`)}</ul>`}
       ${!value.agentsKnown && html`<p class="faint">${t("why.noAgents")}</p>`}
     </section>

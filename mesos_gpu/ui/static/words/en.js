@@ -100,6 +100,7 @@ export const en = {
   "why.jobRuns": "{count|one run|# runs} under way",
   "why.jobIdle": "no run under way",
   "why.title": "Why",
+  "why.change": "The smallest change that would start it",
   "why.helps": "What would help",
   "why.noAgents": "The master cannot be asked now, so this is Marathon's word alone.",
   "why.machines": "Machine by machine",
