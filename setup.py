@@ -11,6 +11,7 @@ REQUIRES = [
     'http-parser==0.9.0+mesosgpu.1; python_version >= "3.11"',
     "PyYAML>=6.0",
     "aiohttp>=3.14",  # connections in a network namespace of a task (socket_factory), typed keys of requests
+    'backports.zstd>=1.0; python_version < "3.14"',  # the standard library's compression.zstd
     "click>=8.4",
     "croniter>=2.0",
     "jsonschema>=4.18",
@@ -24,7 +25,6 @@ REQUIRES = [
     "rich>=14.2",
     "typing-extensions>=4.12.2",
     "tzdata>=2024.1",
-    "zstandard>=0.22",
 ]
 DEV = [
     "bandit>=1.8",

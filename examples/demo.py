@@ -67,9 +67,9 @@ def put_away(work_dir: str) -> None:
     if not (Path(work_dir) / "box.json").exists():
         return
     try:
-        command = show("down")
+        command = show("down", "--purge", "--yes")
     except OSError:
-        command = [str(MESOS_GPU), "down"]
+        command = [str(MESOS_GPU), "down", "--purge", "--yes"]
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for descriptor in (sys.stdout.fileno(), sys.stderr.fileno()):
             os.dup2(nowhere, descriptor)

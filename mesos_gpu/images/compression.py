@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-import zstandard
-
 from mesos_gpu.errors import ImageError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 OTHERS = {b"BZh": "bzip2", b"\xfd7zX": "xz"}
 
-MAX_WINDOW = 128 << 20
-"""How much memory a zstd layer may ask for, in bytes: what the zstd tool takes at most without being told."""
+MAX_WINDOW_LOG = 27
+"""How much memory a zstd layer may ask for: 128 MiB, what the zstd tool takes at most without being told."""
 
-DECOMPRESSION_ERRORS = (zlib.error, zstandard.ZstdError, EOFError)
+DECOMPRESSION_ERRORS = (zlib.error, zstd.ZstdError, EOFError)
 
 _IN, _OUT = 256 << 10, 1 << 20
 
@@ -40,7 +44,8 @@ def decompress(file: BinaryIO) -> Iterator[bytes]:
     if head.startswith(GZIP):
         return _gunzip(file)
     if head.startswith(ZSTD):
-        reader = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).stream_reader(file, read_across_frames=True)
+        options = {int(zstd.DecompressionParameter.window_log_max): MAX_WINDOW_LOG}
+        reader = zstd.ZstdFile(file, options=options)
         return iter(lambda: reader.read(_OUT), b"")
     return iter(lambda: file.read(_OUT), b"")
 

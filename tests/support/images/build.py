@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import requests
-import zstandard
 
+from mesos_gpu.images.compression import zstd
 from mesos_gpu.images.manifest import DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST, Platform
 
 Compression = Literal["gzip", "zstd", "plain"]
@@ -90,7 +90,7 @@ class Layer:
     def blob(self) -> bytes:
         if self.compression == "gzip":
             return gzip.compress(self.tar, 1, mtime=0)
-        return zstandard.compress(self.tar) if self.compression == "zstd" else self.tar
+        return zstd.compress(self.tar) if self.compression == "zstd" else self.tar
 
 
 @dataclass(frozen=True)
