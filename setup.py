@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import find_namespace_packages, find_packages, setup
 
 REQUIRES = [
     "pymesos==0.3.15",
@@ -64,6 +64,8 @@ SHARED = {
 }
 
 PACKAGES = find_packages(include=["mesos_gpu", "mesos_gpu.*", "marathon_cli", "marathon_cli.*"])
+# Folders of the page's files: setuptools takes them for packages without an __init__.py, and warns of any left out.
+PAGE = find_namespace_packages(include=["mesos_gpu.ui.static", "mesos_gpu.ui.static.*"])
 
 # The kubelet's interfaces, as host of device plugins and as one.
 KUBERNETES = ["grpcio>=1.60"]
@@ -75,7 +77,7 @@ setup(
     install_requires=REQUIRES,
     extras_require={"dev": [*DEV, *KUBERNETES, *FUSE], "kubernetes": KUBERNETES, "fuse": FUSE},
     # schemas/ lies at the top for people and editors, and is installed inside our package.
-    packages=[*PACKAGES, "mesos_gpu.schemas"],
+    packages=[*PACKAGES, *PAGE, "mesos_gpu.schemas"],
     package_dir={"mesos_gpu.schemas": "schemas"},
     data_files=[
         (folder, sorted(str(path) for pattern in patterns for path in Path().glob(pattern)))
@@ -87,7 +89,7 @@ setup(
         "mesos_gpu.gpu": ["nvidia-smi"],
         "mesos_gpu.simulated": ["*.c"],
         "mesos_gpu.schemas": ["*.json"],
-        "mesos_gpu.ui": ["static/**/*"],
+        **dict.fromkeys(PAGE, ["*"]),
         "marathon_cli": ["py.typed"],
     },
 )

@@ -1,3 +1,3 @@
 """GPUs on Apache Mesos and Marathon."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

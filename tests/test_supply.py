@@ -75,6 +75,21 @@ def test_what_the_services_need_may_be_given_away_with_them() -> None:
     assert licence("certifi") in EXCEPTIONS["certifi"] or "Mozilla" in licence("certifi")
 
 
+def test_the_project_names_no_address_of_its_own_while_none_is_known() -> None:
+    """Where it is published is not decided. An address made up here would be somebody's, and people would follow it.
+
+    Once it is known: `[project.urls]` (Source, Issues, Documentation, Changelog), mkdocs.yml's site_url and repo_url,
+    and the clone's address in README and Start, in the place of this test.
+    """
+    project = (ROOT / "pyproject.toml").read_text()
+    assert "[project.urls]" not in project
+    assert not re.search(r"^(site_url|repo_url)", (ROOT / "mkdocs.yml").read_text(), re.M)
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "pyproject.toml", ROOT / "mkdocs.yml"]
+    ours = re.compile(r"https?://[^\s)>\"]*/mesos-gpu(?:\.git)?(?=[\s)>\"/#]|$)")
+    named = {path.name: ours.findall(path.read_text()) for path in pages}
+    assert {name: found for name, found in named.items() if found} == {}
+
+
 # --- nothing foreign is run ------------------------------------------------------------------------------------------
 
 MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "telnetlib", "xml", "jsonpickle"}

@@ -79,6 +79,8 @@ def main(dist: Path = ROOT / "dist") -> None:
         staged.mkdir(mode=0o755)
         _environment(staged, dist, version)
         _shared(staged)
+        # What comes before a version is older than it: dpkg has a sign for that (deb-version(7)).
+        version = version.replace(".dev", "~dev")
         _control(staged, version)
         architecture = _said("dpkg", "--print-architecture")
         package = dist / f"mesos-gpu_{version}_{architecture}.deb"

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VERSION = ROOT / "mesos_gpu" / "__init__.py"
 CHANGELOG = ROOT / "CHANGELOG.md"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
-_UNRELEASED = re.compile(r"^## (?:\d+\.\d+\.\d+ )?\(unreleased\)$", re.MULTILINE)
+_UNRELEASED = re.compile(r"^## \[Unreleased\]\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
 class Refused(Exception):
@@ -34,13 +34,18 @@ def with_version(text: str, version: str) -> str:
 
 
 def released(changelog: str, version: str, day: datetime.date) -> str:
-    """Return the changelog with its unreleased section as this version's. Raises Refused."""
-    heads = _UNRELEASED.findall(changelog)
-    if len(heads) != 1:
-        raise Refused(f"CHANGELOG.md must have one section `## (unreleased)`, but has {len(heads)}")
-    if re.search(rf"^## {re.escape(version)} \(\d", changelog, re.MULTILINE):
+    """Return the changelog with what is unreleased as this version's, and an empty section for what comes next.
+
+    The form is that of Keep a Changelog 1.1.0. Raises Refused.
+    """
+    found = _UNRELEASED.findall(changelog)
+    if len(found) != 1:
+        raise Refused(f"CHANGELOG.md must have one section `## [Unreleased]`, but has {len(found)}")
+    if not found[0].strip():
+        raise Refused("CHANGELOG.md has nothing in its section `## [Unreleased]`: there is nothing to release")
+    if f"\n## [{version}]" in changelog:
         raise Refused(f"CHANGELOG.md has a section of {version} already; choose a higher version")
-    return _UNRELEASED.sub(f"## {version} ({day.isoformat()})", changelog)
+    return changelog.replace("## [Unreleased]\n", f"## [Unreleased]\n\n## [{version}] - {day.isoformat()}\n")
 
 
 def main(version: str) -> None:

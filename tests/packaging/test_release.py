@@ -17,15 +17,30 @@ from tools.release import Refused, main, released, with_version
 DAY = datetime.date(2026, 11, 22)
 
 
-def test_the_unreleased_section_becomes_the_versions() -> None:
-    text = "# Changes\n\n## 0.2.0 (unreleased)\n* new\n\n## 0.1.0 (2026-01-02)\n* old\n"
-    assert released(text, "0.3.0", DAY).splitlines()[2] == "## 0.3.0 (2026-11-22)"
+def test_the_unreleased_section_becomes_the_versions_and_an_empty_one_stays() -> None:
+    text = "# Changes\n\n## [Unreleased]\n### The box\n* new\n\n## [0.1.0] - 2026-01-02\n* old\n"
+    assert released(text, "0.3.0", DAY) == text.replace("Unreleased]\n", "Unreleased]\n\n## [0.3.0] - 2026-11-22\n")
 
 
-@pytest.mark.parametrize("text", ["# Changes\n", "## 0.1.0 (2026-01-02)\n## (unreleased)\n"])
-def test_a_changelog_without_news_or_with_that_version_is_refused(text: str) -> None:
-    with pytest.raises(Refused):
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("# Changes\n", "one section"),
+        ("## [Unreleased]\n* a\n\n## [Unreleased]\n* b\n", "but has 2"),
+        ("## [Unreleased]\n\n## [0.0.9] - 2026-01-02\n* old\n", "nothing to release"),
+        ("## [Unreleased]\n* new\n\n## [0.1.0] - 2026-01-02\n* old\n", "already"),
+    ],
+)
+def test_a_changelog_without_news_or_with_that_version_is_refused(text: str, why: str) -> None:
+    with pytest.raises(Refused, match=why):
         released(text, "0.1.0", DAY)
+
+
+def test_this_changelog_can_be_released() -> None:
+    found = released((places.ROOT / "CHANGELOG.md").read_text(), "9.8.7", DAY)
+    heads = [line for line in found.splitlines() if line.startswith("## ")]
+    assert heads[:2] == ["## [Unreleased]", "## [9.8.7] - 2026-11-22"]
+    assert heads[-1] == "## [0.1.0] - 2026-11-21"
 
 
 @pytest.mark.parametrize("version", ["", "1.2", "v1.2.3", "1.2.3rc1"])
@@ -50,7 +65,7 @@ def test_a_release_is_tagged_and_its_files_have_hashes_and_a_bill_of_materials(t
     shown = subprocess.run(
         ["git", "-C", clone, "show", "v9.8.7:CHANGELOG.md"], capture_output=True, text=True, check=True
     )
-    assert "\n## 9.8.7 (2" in shown.stdout
+    assert "\n## [9.8.7] - 2" in shown.stdout
     dist = clone / "dist"
     sums = dict(reversed(line.split("  ")) for line in (dist / "SHA256SUMS").read_text().splitlines())
     assert "mesos_gpu-9.8.7-py3-none-any.whl" in sums
