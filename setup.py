@@ -89,7 +89,7 @@ setup(
         "mesos_gpu.gpu": ["nvidia-smi"],
         "mesos_gpu.simulated": ["*.c"],
         "mesos_gpu.schemas": ["*.json"],
-        **dict.fromkeys(PAGE, ["*"]),
+        **{name: ["*"] for name in PAGE},
         "marathon_cli": ["py.typed"],
     },
 )
