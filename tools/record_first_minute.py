@@ -4,8 +4,9 @@
 
 Each is a Debian of this machine's release that debootstrap makes in a folder, with nothing in it but Python; it has
 this machine's kernel and network, and pip's index. The commands of STORIES are typed into a terminal there, each when
-the one before has ended; what the terminal shows goes to docs/start/recordings, as text with the seconds that have gone,
-and as an asciicast (version 2, which asciinema plays). A command that fails ends the recording, and nothing is written.
+the one before has ended; what the terminal shows goes to docs/start/recordings, as text with the seconds that have
+gone, and as an asciicast (version 2, which asciinema plays). A command that fails ends the recording, and nothing is
+written.
 """
 
 from __future__ import annotations
