@@ -138,7 +138,7 @@ def test_the_packages_ship_what_they_read() -> None:
         "*.c",
         "*.json",
         "py.typed",
-        "static/**/*",
+        "mesos_gpu.ui.static.*",
     ):
         assert f'"{name}"' in setup
 
