@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -17,11 +18,13 @@ COPIED = ("mesos_gpu", "marathon_cli", "schemas", "tests")
 
 @dataclass(frozen=True)
 class Found:
-    """What came of one: whether histories showed it, after how many, and what they said first."""
+    """What came of one: whether histories showed it, after how many, which seed did, and what that said first."""
 
     name: str
     found: bool
     histories: int
+    seed: int | None
+    processor_s: float
     said: str
 
 
@@ -35,15 +38,18 @@ def planted(patch: Path, folder: Path) -> Path:
     tree = folder / patch.stem
     for name in COPIED:
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
-    subprocess.run(["git", "apply", "--whitespace=nowarn", str(patch)], cwd=tree, check=True, capture_output=True)
+    # One line around a change is enough to know the place by: what is near it may change.
+    words = ["git", "apply", "-C1", "--whitespace=nowarn", str(patch)]
+    subprocess.run(words, cwd=tree, check=True, capture_output=True)
     return tree
 
 
 def hunt(patch: Path, folder: Path, *, minutes: float, seed: int = 1, hours: float = 1.0) -> Found:
-    """Play histories with this defect until one shows it, or the time is over."""
+    """Play histories with this defect until one shows it, or so many minutes of one processor are over."""
     tree = planted(patch, folder)
-    words = ["--minutes", str(minutes), "--seed", str(seed), "--hours", str(hours), "--first"]
+    words = ["--minutes", str(minutes), "--seed", str(seed), "--hours", str(hours), "--first", "--jobs", "1"]
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONHASHSEED", "PYTHONPATH")}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, "-m", "tests.sim", *words],
         cwd=tree,
@@ -52,7 +58,11 @@ def hunt(patch: Path, folder: Path, *, minutes: float, seed: int = 1, hours: flo
         text=True,
         check=False,
     )
-    said = re.search(r"^  - (.*)", done.stdout, re.MULTILINE)
-    played = len(re.findall(r"^seed \d+: ", done.stdout, re.MULTILINE))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     shutil.rmtree(tree)
-    return Found(patch.stem, done.returncode == 1 and said is not None, played, said[1] if said else done.stderr[-500:])
+    said = re.search(r"^seed (\d+): .*\n  FOUND.*\n  - (.*)", done.stdout, re.MULTILINE)
+    played = len(re.findall(r"^seed \d+: ", done.stdout, re.MULTILINE))
+    if done.returncode != 1 or said is None:
+        return Found(patch.stem, False, played, None, took_s, (done.stdout + done.stderr)[-500:])
+    return Found(patch.stem, True, played, int(said[1]), took_s, said[2])
