@@ -35,6 +35,8 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=1.0, help="simulated hours in which things break, of each")
     parser.add_argument("--agents", type=int, default=3)
     parser.add_argument("--gpus", type=int, default=4, help="GPUs of each agent")
+    parser.add_argument("--masters", type=int, default=None, help="instead of what the seed says")
+    parser.add_argument("--marathons", type=int, default=None, help="of them, together with --masters")
     parser.add_argument("--people", type=float, default=40.0, help="mean seconds between acts of people")
     parser.add_argument("--faults", type=float, default=120.0, help="mean seconds between faults")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="histories at a time")
@@ -128,7 +130,9 @@ def _play(seed: int, wishes: Any, told: Any) -> None:
 
     there = Path("/dev/shm")
     root = Path(tempfile.mkdtemp(prefix="mesos-gpu-sim-", dir=there if there.is_dir() else None))
-    plan = Plan(seed, wishes.hours, wishes.agents, wishes.gpus, wishes.people, wishes.faults)
+    plan = Plan(
+        seed, wishes.hours, wishes.agents, wishes.gpus, wishes.people, wishes.faults, wishes.masters, wishes.marathons
+    )
     try:
         told.put((seed, play(plan, root, listener=print if wishes.log else None), None))
     except BaseException:

@@ -31,7 +31,8 @@ class Faults:
                 return
             self.count += 1
             fault = chance.choices(
-                (self.kill, self.kill_while_writing, self.cut, self.slow, self.power, self.clock), (5, 6, 5, 2, 2, 1)
+                (self.kill, self.kill_while_writing, self.cut, self.slow, self.power, self.clock, self.quorum),
+                (5, 6, 5, 2, 2, 1, 0 if self.cluster.zookeeper is None else 1),
             )[0]
             fault()
 
@@ -49,10 +50,15 @@ class Faults:
         """Nothing passes between two hosts for a while, or to and from one."""
         chance = self.world.random
         hosts = [self.cluster.host_of(name) for name in self.cluster.names]
+        centres = list(self.cluster.masters)
+        if self.cluster.zookeeper is not None:
+            centres.append(self.cluster.zookeeper.host)
+            hosts.append(self.cluster.zookeeper.host)
         one = chance.choice(hosts)
         others = [host for host in hosts if host is not one]
         if chance.random() < 0.5:
-            others = [self.cluster.master] if one is not self.cluster.master else [chance.choice(others)]
+            centre = chance.choice(centres)
+            others = [centre] if one is not centre else [chance.choice(others)]
         for other in others:
             self.world.network.partition(one, other)
         names = ", ".join(other.name for other in others)
@@ -74,6 +80,13 @@ class Faults:
         name = self.world.random.choice(self.cluster.names)
         self.world.tell("faults", f"power cut at {name}")
         self.cluster.power_cut(name)
+
+    def quorum(self) -> None:
+        """ZooKeeper answers nobody for a while."""
+        if self.cluster.zookeeper is not None and self.cluster.zookeeper.quorum:
+            lasts_s = self.world.random.uniform(1.0, 120.0)
+            self.world.tell("faults", f"ZooKeeper has no quorum for {lasts_s:.1f} s")
+            self.cluster.zookeeper.lose_quorum(lasts_s)
 
     def clock(self) -> None:
         """Somebody sets a clock, by seconds or by days."""

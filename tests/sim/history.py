@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.sim.faults import Faults
@@ -12,7 +12,7 @@ from tests.sim.install import begin
 from tests.sim.judge import Judge
 from tests.sim.loop import Stuck
 from tests.sim.people import People
-from tests.sim.services import Cluster
+from tests.sim.services import Cluster, Shape
 from tests.sim.world import World
 
 PEACE_S = 2400.0
@@ -22,7 +22,10 @@ CLEANING_S = 900.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What a history is made of. `hours` are those in which things break; pauses are means, in seconds."""
+    """What a history is made of. `hours` are those in which things break; pauses are means, in seconds.
+
+    How many `masters` and `marathons` there are follows from the seed where nobody says it.
+    """
 
     seed: int
     hours: float = 1.0
@@ -30,6 +33,8 @@ class Plan:
     gpus: int = 4
     people_s: float = 40.0
     faults_s: float = 120.0
+    masters: int | None = None
+    marathons: int | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,11 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
         world.listener = listener
     begin(world)
     asyncio.set_event_loop(world.loop)
-    cluster = Cluster(world, plan.agents, plan.gpus)
+    shape = Shape.drawn(plan.seed, plan.agents, plan.gpus)
+    if plan.masters is not None:
+        shape = replace(shape, masters=plan.masters, marathons=plan.marathons or 1)
+    cluster = Cluster(world, shape)
+    world.tell("shape", str(shape))
     judge = Judge(world, cluster)
     people = People(world, cluster, sum(cluster.gpus.values()))
     faults = Faults(world, cluster)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import threading
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
+
+import aiohttp.connector
 
 from tests.sim import disk
 from tests.sim.world import PROCESS
@@ -26,7 +29,8 @@ def begin(world: World) -> None:
 
 def install() -> None:
     """Put the simulated things in the place of the real ones. For good."""
-    real_time, real_monotonic, real_start = time.time, time.monotonic, threading.Thread.start
+    real_time, real_monotonic, real_sleep, real_start = time.time, time.monotonic, time.sleep, threading.Thread.start
+    real_popen = subprocess.Popen.__init__
 
     def wall() -> float:
         process = PROCESS.get()
@@ -48,15 +52,38 @@ def install() -> None:
             return
         world = process.host.world
         thread._started.set()  # type: ignore[attr-defined]
-        world.loop.call_later(world.random.uniform(0.0, 0.02), thread.run)
 
+        def run() -> None:
+            if thread.name == "zookeeper" and process.waits_for is not None and process.waits_for():
+                world.loop.call_later(1.0, run)
+            else:
+                thread.run()
+
+        world.loop.call_later(world.random.uniform(0.0, 0.02), run)
+
+    def sleep(seconds: float) -> None:
+        if PROCESS.get() is None:
+            real_sleep(seconds)  # else a thread that waits, which is a step here
+
+    def popen(started: Any, words: Any, *args: Any, **more: Any) -> None:
+        if PROCESS.get() is not None:
+            raise RuntimeError(f"a simulated process starts a real one: {words}")
+        real_popen(started, words, *args, **more)
+
+    async def start_connection(addr_infos: Any, **more: Any) -> Any:
+        return addr_infos[0][4][:2]
+
+    connector: Any = aiohttp.connector
     replaced: tuple[tuple[Any, str, Any], ...] = (
         (time, "time", wall),
         (time, "monotonic", monotonic),
         (time, "perf_counter", monotonic),
         (time, "time_ns", lambda: int(wall() * 1e9)),
         (time, "monotonic_ns", lambda: int(monotonic() * 1e9)),
+        (time, "sleep", sleep),
+        (subprocess.Popen, "__init__", popen),
         (uuid, "uuid4", uuid4),
+        (connector.aiohappyeyeballs, "start_connection", start_connection),
         (threading.Thread, "start", start),
     )
     for owner, name, replacement in replaced:

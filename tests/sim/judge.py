@@ -26,7 +26,7 @@ class Judge:
         self.begun: Counter[str] = Counter()
         self.ended: dict[str, str] = {}
         self._runs: dict[str, str] = {}
-        self._told: dict[str, str] = {}
+        self._told: dict[tuple[str, str], str] = {}
         for machine in cluster.machines.values():
             machine.on_begin = self._begin
         cluster.on_status = self._status
@@ -43,18 +43,18 @@ class Judge:
             if self._runs.setdefault(run, task) != task:
                 self.world.finding(f"a run was carried out twice: {self._runs[run]}, {task}")
 
-    def _status(self, status: dict[str, Any]) -> None:
-        """Marathon is told of a task, `status` being a TaskStatus."""
+    def _status(self, marathon: str, status: dict[str, Any]) -> None:
+        """A Marathon is told of a task, `status` being a TaskStatus."""
         task, state = status["task_id"]["value"], status["state"]
         self.world.tell("status", f"{task} {state} {status.get('reason', '')} {status.get('message', '')}")
-        before = self._told.get(task)
+        before = self._told.get((marathon, task))
         if before in ENDS and state in LIVE and "uuid" in status:
             self.world.finding(f"task {task} is {state} after it was {before}")
         if state in BY_A_PROCESS and self._runs_now(task):
             self.world.finding(f"task {task} is said to be {state} and runs: {status}")
         if "uuid" in status:
             # What the master says by itself is the newest that it knows, and may be before the update of it.
-            self._told[task] = state
+            self._told[marathon, task] = state
 
     def _runs_now(self, task: str) -> bool:
         return task in self.running()
@@ -111,11 +111,19 @@ class Judge:
     async def _master(self, people: People) -> Any:
         from tests.sim.http import request
 
+        leading = []
         try:
-            return (await request(f"{self.cluster.master.ip}:5050", "GET", "/master/state")).json()
+            for host in self.cluster.masters:
+                answer = await request(f"{host.ip}:5050", "GET", "/master/state")
+                if answer.status == 200:
+                    leading.append(answer.json())
         except (OSError, ValueError) as error:
-            self.world.finding(f"the master does not answer: {error}")
+            self.world.finding(f"a master does not answer: {error}")
             return None
+        if len(leading) != 1:
+            self.world.finding(f"{len(leading)} masters lead")
+            return None
+        return leading[0]
 
     def _books(self, state: Any, truth: dict[str, str]) -> None:
         agents = {agent["hostname"]: agent for agent in state["slaves"] if agent["active"]}

@@ -17,6 +17,8 @@ from mesos_gpu.marathon.engine.mesos_link import Inbox, LinkEvent
 from mesos_gpu.marathon.state.actions import Call, Launch, Resubscribe, UpdateRoles
 from mesos_gpu.marathon.state.events import CallFailed, Status
 from mesos_gpu.mesos.ids import FrameworkId
+from mesos_gpu.mesos.leader import SCHEME, Leader, parse_zk_url
+from mesos_gpu.process.zookeeper import ZkGroup
 from tests.sim.http import Connection
 
 CALLS = "/api/v1/scheduler"
@@ -58,7 +60,15 @@ class SimulatedLink:
         silent_heartbeats: int = real.SILENT_HEARTBEATS,
         through: Callable[[str], str] = str,
     ) -> None:
-        self._master, self._framework = master, framework
+        self._master: str | None = None if master.startswith(SCHEME) else master
+        self._framework = framework
+        self._found = asyncio.Event()
+        self._group: ZkGroup | None = None
+        self._open: Connection | None = None
+        if self._master is None:
+            self._group = ZkGroup(parse_zk_url("master", master), self._heard)
+        else:
+            self._found.set()
         self._silence_s = heartbeat_s * silent_heartbeats
         self._inbox: Inbox = lambda event: None
         self._id: FrameworkId | None = None
@@ -72,6 +82,18 @@ class SimulatedLink:
         """See MesosLink."""
         self._id, self._inbox = framework_id, inbox
         self._tasks = [asyncio.ensure_future(self._subscribe()), asyncio.ensure_future(self._work())]
+        if self._group is not None:
+            self._group.follow()
+
+    def _heard(self, leader: Leader | None) -> None:
+        """Go to another master, as pymesos does: the connection to the one before is closed."""
+        self._master = None if leader is None else f"{leader.pid.ip}:{leader.pid.port}"
+        if self._master is None:
+            self._found.clear()
+        else:
+            self._found.set()
+        if self._open is not None:
+            self._open.close()
 
     def on_status(self, status: dict[str, Any]) -> None:
         """Told of every TaskStatus that comes."""
@@ -97,12 +119,16 @@ class SimulatedLink:
     async def _subscribe(self) -> None:
         failures = 0
         while True:
+            await self._found.wait()
+            master = self._master
+            if master is None:
+                continue
             framework = dict(self._framework())
             if self._roles is not None:
                 framework["roles"] = list(self._roles)
             if self._id is not None:
                 framework["id"] = {"value": self._id}
-            self._driver = driver = _Driver(self._tell, framework, self._master)
+            self._driver = driver = _Driver(self._tell, framework, master)
             try:
                 await self._listen(driver)
             except (OSError, asyncio.TimeoutError):
@@ -116,7 +142,8 @@ class SimulatedLink:
             await asyncio.sleep(min(real.LONGEST_PAUSE_S, real.FIRST_PAUSE_S * 2 ** min(failures, 10)))
 
     async def _listen(self, driver: _Driver) -> None:
-        connection = await asyncio.wait_for(Connection.open(self._master), real.CALL_TIMEOUT_S)
+        connection = await asyncio.wait_for(Connection.open(driver.master), real.CALL_TIMEOUT_S)
+        self._open = connection
         try:
             request: dict[str, Any] = {"type": "SUBSCRIBE", "subscribe": {"framework_info": driver.framework}}
             if self._id is not None:
@@ -137,6 +164,7 @@ class SimulatedLink:
         except StopAsyncIteration:
             return
         finally:
+            self._open = None
             connection.close()
 
     async def _work(self) -> None:
@@ -172,7 +200,7 @@ class SimulatedLink:
 
     async def _post(self, driver: _Driver, body: Any) -> None:
         if self._calls is None:
-            self._calls = await asyncio.wait_for(Connection.open(self._master), real.CALL_TIMEOUT_S)
+            self._calls = await asyncio.wait_for(Connection.open(driver.master), real.CALL_TIMEOUT_S)
         headers = {"Mesos-Stream-Id": driver.stream or ""}
         answer = await asyncio.wait_for(self._calls.ask("POST", CALLS, body, headers), real.CALL_TIMEOUT_S)
         if not 200 <= answer.status < 300:

@@ -145,8 +145,12 @@ class VirtualLoop(_Base):  # type: ignore[misc]
 
     # Sockets.
 
-    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
-        """Connect to a port of a simulated host. Raises OSError."""
+    async def create_connection(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, *, sock: Any = None, **_: Any
+    ) -> Any:
+        """Connect to a port of a simulated host; `sock` is its address, where others have a socket. Raises OSError."""
+        if sock is not None:
+            host, port = sock
         return await self.world.network.connect(protocol_factory, host, port)
 
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:

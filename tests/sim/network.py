@@ -177,6 +177,8 @@ class Network:
         """Pairs of hosts, by name, between which nothing passes."""
         self._ports = itertools.count(32768)
         self._slow: dict[frozenset[str], float] = {}
+        self.on_change: list[Callable[[], None]] = []
+        """Told whenever hosts can be reached, or not, that could not, or could."""
 
     def listen(self, ip: str, port: int, make: Callable[[], Any]) -> Listener:
         """Listen as the process whose step this is. Raises OSError for a port that is taken."""
@@ -297,11 +299,18 @@ class Network:
     def partition(self, one: Host, other: Host) -> None:
         """Let nothing pass between two hosts."""
         self.cut.add(frozenset((one.name, other.name)))
+        self.changed()
 
     def heal(self, *pairs: frozenset[str]) -> None:
         """Let everything pass again, between these hosts or all: what was held comes now."""
         self.cut -= set(pairs or tuple(self.cut))
+        self.changed()
         self.flush()
+
+    def changed(self) -> None:
+        """Tell who wants to know that other hosts can be reached than before."""
+        for told in self.on_change:
+            told()
 
     def flush(self) -> None:
         """What could not be delivered is tried again."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MOST_APPS = 5
 PATIENCE_S = 60.0
+NOBODY_KNOWS = (502, 503, 504)
+"""Answers of who passes a request on, or could not write down that it was done: it may have been done."""
 
 
 @dataclass
@@ -63,15 +65,20 @@ class People:
 
     async def ask(self, method: str, path: str, body: Any = None) -> Answer | None:
         """Return Marathon's answer, None when none has come; then nobody knows what was done."""
-        where = f"{self.cluster.marathon.ip}:8080"
+        # Any of several Marathons takes it: those that stand by pass it on.
+        where = self.cluster.marathons[0]
+        if len(self.cluster.marathons) > 1:
+            where = self.world.random.choice(self.cluster.marathons)
         self.calls += 1
         try:
-            answer = await request(where, method, path, body, patience_s=PATIENCE_S)
+            answer = await request(f"{where.ip}:8080", method, path, body, patience_s=PATIENCE_S)
         except (OSError, asyncio.TimeoutError) as error:
             self.world.tell("person", f"{method} {path}: {type(error).__name__}")
             return None
         self.world.tell("person", f"{method} {path}: {answer.status}")
-        if answer.status >= 500 and answer.status not in (502, 503, 504):
+        if answer.status in NOBODY_KNOWS:
+            return None
+        if answer.status >= 500:
             self.world.finding(f"{method} {path} is answered by {answer.status}: {answer.body[:300]!r}")
         return answer
 

@@ -8,7 +8,9 @@ import logging
 import os
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from mesos_gpu.agent import opening
@@ -26,12 +28,15 @@ from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.master import service as master_service
 from mesos_gpu.master.flags import FLAGS as MASTER_FLAGS
 from mesos_gpu.mesos.flags import parse_flags
+from mesos_gpu.process import zookeeper
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import PROGRAM_FLAGS
 from tests.sim.disk import step
 from tests.sim.link import SimulatedLink
 from tests.sim.machine import Machine, SimulatedContainers
 from tests.sim.world import PROCESS, Host, Killed, Process, World
+from tests.sim.zookeeper import PORT as ZOOKEEPER_PORT
+from tests.sim.zookeeper import Client, Ensemble
 
 MASTER_PORT, AGENT_PORT, MARATHON_PORT = 5050, 5051, 8080
 HARMLESS = ("Task was destroyed but it is pending", "Unclosed", "Task exception was never retrieved")
@@ -102,26 +107,51 @@ class _LogOfWorld(logging.Handler):
             self._world.finding(f"{name} logs a traceback: {text}: {last[-1]}\n{told.getvalue()}")
 
 
+@dataclass(frozen=True)
+class Shape:
+    """How many of what there are. Several masters, or Marathons, elect a leader through ZooKeeper.
+
+    `listed`: agents are told the masters' addresses, and ask them who leads.
+    """
+
+    agents: int = 3
+    gpus: int = 4
+    masters: int = 1
+    marathons: int = 1
+    listed: bool = False
+
+    @classmethod
+    def drawn(cls, seed: int, agents: int, gpus: int) -> Shape:
+        """Return what the cluster of a seed looks like: three times in five there is one of each service."""
+        chance = Random(f"shape of {seed}")
+        masters, marathons = chance.choice(((1, 1), (1, 1), (1, 1), (3, 1), (3, 2)))
+        return cls(agents, gpus, masters, marathons, listed=masters > 1 and chance.random() < 0.3)
+
+
 class Cluster:
-    """A master, agents and a Marathon, each on a host of its own, and who starts them again when they end.
+    """Masters, agents and Marathons, each on a host of its own, and who starts them again when they end.
 
     The first agent has no GPU: what asks for none waits for such a one, as Marathon keeps GPU machines free of it.
     """
 
-    def __init__(self, world: World, agents: int, gpus: int) -> None:
-        self.world = world
-        self.master = world.add_host("master")
-        self.marathon = world.add_host("marathon")
+    def __init__(self, world: World, shape: Shape) -> None:
+        self.world, self.shape = world, shape
+        self.masters = [world.add_host(name) for name in _names("master", shape.masters)]
+        self.marathons = [world.add_host(name) for name in _names("marathon", shape.marathons)]
+        agents, gpus = shape.agents, shape.gpus
         self.agents = [world.add_host(f"agent-{n}") for n in range(1, agents + 1)]
+        self.zookeeper = None
+        if shape.masters > 1 or shape.marathons > 1:
+            self.zookeeper = Client.ensemble = Ensemble(world, world.add_host("zookeeper"))
         self.gpus = {host.name: 0 if host is self.agents[0] else gpus for host in self.agents}
         self.machines = {host.name: Machine(host) for host in self.agents}
         self._programs: dict[str, tuple[Host, Callable[[Host], Awaitable[int]]]] = {
-            "master": (self.master, self._run_master),
-            "marathon": (self.marathon, self._run_marathon),
+            **{host.name: (host, self._run_master) for host in self.masters},
+            **{host.name: (host, self._run_marathon) for host in self.marathons},
             **{host.name: (host, self._run_agent) for host in self.agents},
         }
         self.supervised = True
-        self.on_status: Callable[[dict[str, Any]], None] = lambda status: None
+        self.on_status: Callable[[str, dict[str, Any]], None] = lambda marathon, status: None
         self._install()
 
     @property
@@ -187,6 +217,7 @@ class Cluster:
         if host.down:
             return
         host.down = True
+        self.world.network.changed()
         process = self.world.processes.get(name)
         if process is not None:
             self.world.kill(process, why="power cut", silent=True)
@@ -203,33 +234,48 @@ class Cluster:
         self.world.tell(name, "the host boots")
         if name in self.machines:
             self.machines[name].boot()
+        self.world.network.changed()
         self.world.network.flush()
         self.start(name)
 
     # The programs.
 
+    @property
+    def _master_flag(self) -> str:
+        """Return where the master is, as services are told it."""
+        if self.zookeeper is None or self.shape.masters == 1:
+            return f"{self.masters[0].ip}:{MASTER_PORT}"
+        return f"zk://{self.zookeeper.host.ip}:{ZOOKEEPER_PORT}/mesos"
+
     async def _run_master(self, host: Host) -> int:
+        among = {"zk": self._master_flag} if self.shape.masters > 1 else {}
         flags = _flags(
-            MASTER_FLAGS, ip=host.ip, port=MASTER_PORT, hostname=host.name, insecure="true",
+            MASTER_FLAGS, **among, ip=host.ip, port=MASTER_PORT, hostname=host.name, insecure="true",
             work_dir=host.disk.root / "master", check_invariants="true", agent_ping_timeout="15secs",
             max_agent_ping_timeouts=5,
         )  # fmt: skip
         return await master_service.run(flags, asyncio.Event())
 
     async def _run_marathon(self, host: Host) -> int:
+        kept: dict[str, Any] = {"store_path": host.disk.root / "marathon.db"}
+        if self.shape.marathons > 1 and self.zookeeper is not None:
+            kept = {"zk": f"zk://{self.zookeeper.host.ip}:{ZOOKEEPER_PORT}/marathon"}
         flags = _flags(
-            [*MARATHON_FLAGS, *TOGGLES], master=f"{self.master.ip}:{MASTER_PORT}", http_address=host.ip,
+            [*MARATHON_FLAGS, *TOGGLES], master=self._master_flag, http_address=host.ip, **kept,
             http_port=MARATHON_PORT, hostname=host.name, insecure="true", enable_features="gpu_resources",
-            store_path=host.disk.root / "marathon.db", mesos_user="root", failover_timeout=604800,
+            mesos_user="root", failover_timeout=604800,
         )  # fmt: skip
         flags = switched(dict(flags))
         marathon_configuration.checked(flags)
         return await marathon_service._serve(flags, None, asyncio.Event())
 
     async def _run_agent(self, host: Host) -> int:
+        masters = self._master_flag
+        if self.shape.listed:
+            masters = ",".join(f"{master.ip}:{MASTER_PORT}" for master in self.masters)
         flags = _flags(
             AGENT_FLAGS, ip=host.ip, port=AGENT_PORT, hostname=host.name, insecure="true",
-            master=f"{self.master.ip}:{MASTER_PORT}", work_dir=host.disk.root / "agent",
+            master=masters, work_dir=host.disk.root / "agent",
             runtime_dir=host.disk.volatile, resources="cpus:8;mem:8192;disk:10000", gpu_driver="simulated",
             simulated_gpus=self.gpus[host.name], switch_user="false",
         )  # fmt: skip
@@ -260,7 +306,8 @@ class Cluster:
 
         for owner, name, replacement in (
             (Endpoint, "_listen", listen),
-            (SimulatedLink, "on_status", lambda link, status: self.on_status(status)),
+            (SimulatedLink, "on_status", lambda link, status: self.on_status(here().host.name, status)),
+            (zookeeper, "KazooClient", Client),
             (marathon_service, "SqliteStore", Store),
             (marathon_service, "PymesosLink", SimulatedLink),
             (opening, "enter_private_mounts", lambda: None),
@@ -268,6 +315,7 @@ class Cluster:
             (opening, "read_boot_id", lambda: here().host.boot_id),
             (opening, "open_driver", lambda *_, **__: Driver(here().host, self.gpus[here().host.name])),
             (opening, "_lock", no_lock),
+            (opening, "open_cards", lambda *_: None),
             (care, "DriverThread", _Thread),
         ):
             if not hasattr(owner, name):
@@ -276,6 +324,10 @@ class Cluster:
         root = logging.getLogger()
         root.handlers = [_LogOfWorld(world)]
         root.setLevel(logging.INFO)
+
+
+def _names(service: str, count: int) -> list[str]:
+    return [service] if count == 1 else [f"{service}-{n}" for n in range(1, count + 1)]
 
 
 def _flags(table: Any, **given: Any) -> Mapping[str, Any]:

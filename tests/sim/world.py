@@ -76,6 +76,8 @@ class Process:
     context: Context = field(default_factory=copy_context, repr=False)
     fatal_in: int | None = None
     """After so many more writes to the disk it is killed; None: it is not."""
+    waits_for: Callable[[], bool] | None = None
+    """Whether its threads that speak to ZooKeeper have to wait."""
 
     def __str__(self) -> str:
         return f"{self.name}#{self.number}"
