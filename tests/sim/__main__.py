@@ -6,6 +6,7 @@ import argparse
 import ctypes
 import multiprocessing
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -15,6 +16,8 @@ from typing import Any
 
 _STILL = 0x0040000
 """ADDR_NO_RANDOMIZE of personality(2): sets of objects, which are ordered by address, have the same order again."""
+FRESH = 10**9
+"""Fresh seeds are below; each history says its own."""
 _clock = time.monotonic
 
 
@@ -32,13 +35,15 @@ def main() -> int:
     parser.add_argument(
         "--minutes", type=float, default=None, help="instead: as many seeds as fit into this time of each processor"
     )
+    parser.add_argument("--seconds", type=float, default=None, help="the same as --minutes, in seconds")
+    parser.add_argument("--fresh", action="store_true", help="begin with a seed that nobody has chosen")
     parser.add_argument("--hours", type=float, default=1.0, help="simulated hours in which things break, of each")
     parser.add_argument("--agents", type=int, default=3)
     parser.add_argument("--gpus", type=int, default=4, help="GPUs of each agent")
     parser.add_argument("--masters", type=int, default=None, help="instead of what the seed says")
     parser.add_argument("--marathons", type=int, default=None, help="of them, together with --masters")
-    parser.add_argument("--people", type=float, default=40.0, help="mean seconds between acts of people")
-    parser.add_argument("--faults", type=float, default=120.0, help="mean seconds between faults")
+    parser.add_argument("--people", type=float, default=None, help="mean seconds between acts of people, instead")
+    parser.add_argument("--faults", type=float, default=None, help="mean seconds between faults, instead")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="histories at a time")
     parser.add_argument("--first", action="store_true", help="end when something broke")
     parser.add_argument(
@@ -46,9 +51,14 @@ def main() -> int:
     )
     parser.add_argument("--log", action="store_true", help="print every line of the history")
     wishes = parser.parse_args()
+    if wishes.seconds is not None:
+        wishes.minutes = wishes.seconds / 60
     if wishes.planted is not None:
         return _find_planted(wishes)
     _make_repeatable()
+    if wishes.fresh:
+        wishes.seed = secrets.randbelow(FRESH)
+        print(f"fresh seeds, from {wishes.seed} on", flush=True)
     return _play_all(wishes)
 
 
@@ -94,8 +104,7 @@ def _play_all(wishes: Any) -> int:
         print(f"{line} {verdict.containers} containers, {verdict.digest[:16]}", flush=True)
         if verdict.findings:
             bad += 1
-            again = f"./run sim --seed {seed} --hours {wishes.hours:g} --agents {wishes.agents} --gpus {wishes.gpus}"
-            print(f"  FOUND, again by {again} --people {wishes.people:g} --faults {wishes.faults:g} --log:")
+            print(f"  FOUND, again by {_again(seed, wishes)} --log:")
             for finding in verdict.findings:
                 print("  - " + finding.replace("\n", "\n    "), flush=True)
     took_s = _clock() - began_s
@@ -105,6 +114,17 @@ def _play_all(wishes: Any) -> int:
     )
     print(f"{hours / spent_s * 3600 if spent_s else 0:.0f} hours in an hour of one); {bad} broke something")
     return 1 if bad else 0
+
+
+def _again(seed: int, wishes: Any) -> str:
+    """Return the command that plays a history again."""
+    words = [f"--seed {seed} --hours {wishes.hours:g}"]
+    for name, default in (("agents", 3), ("gpus", 4), ("people", None), ("faults", None), ("masters", None)):
+        if getattr(wishes, name) != default:
+            words.append(f"--{name} {getattr(wishes, name):g}")
+    if wishes.marathons is not None:
+        words.append(f"--marathons {wishes.marathons}")
+    return " ".join(["./run sim", *words])
 
 
 def _find_planted(wishes: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,14 +12,26 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 LONGEST_CUT_S = 400.0
+HOW_OFTEN = {"kill": 5, "kill_while_writing": 6, "cut": 5, "slow": 2, "power": 2, "clock": 1, "quorum": 1}
+"""How often each kind comes, beside the others."""
+LEFT_OUT = 0.25
+"""How many of the kinds a history does without: what some hide, others show."""
+
+
+def some_kinds(seed: int) -> dict[str, int]:
+    """Return the faults that the history of a seed has, and how often each comes."""
+    chance = Random(f"faults of {seed}")
+    drawn = {kind: often for kind, often in HOW_OFTEN.items() if chance.random() >= LEFT_OUT}
+    return drawn or HOW_OFTEN
 
 
 @dataclass
 class Faults:
-    """Things break as long as `going` is so."""
+    """Things break as long as `going` is so; `kinds` says which, and how often."""
 
     world: World
     cluster: Cluster
+    kinds: dict[str, int]
     going: bool = True
     count: int = 0
 
@@ -30,11 +43,7 @@ class Faults:
             if not self.going:
                 return
             self.count += 1
-            fault = chance.choices(
-                (self.kill, self.kill_while_writing, self.cut, self.slow, self.power, self.clock, self.quorum),
-                (5, 6, 5, 2, 2, 1, 0 if self.cluster.zookeeper is None else 1),
-            )[0]
-            fault()
+            getattr(self, chance.choices(list(self.kinds), list(self.kinds.values()))[0])()
 
     def kill(self) -> None:
         """A service is killed; sometimes several at one moment."""

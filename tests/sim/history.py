@@ -6,8 +6,9 @@ import asyncio
 import gc
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 
-from tests.sim.faults import Faults
+from tests.sim.faults import Faults, some_kinds
 from tests.sim.install import begin
 from tests.sim.judge import Judge
 from tests.sim.loop import Stuck
@@ -18,21 +19,25 @@ from tests.sim.world import World
 PEACE_S = 2400.0
 """How long everything works before the judgement: longer than every time-out and interval of the services."""
 CLEANING_S = 900.0
+PEOPLE_S = (15.0, 40.0, 40.0, 90.0)
+FAULTS_S = (30.0, 60.0, 120.0, 240.0)
+"""Mean pauses that histories have, in seconds."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """What a history is made of. `hours` are those in which things break; pauses are means, in seconds.
 
-    How many `masters` and `marathons` there are follows from the seed where nobody says it.
+    How many `masters` and `marathons` there are, how often people and faults come and which faults do follows from the
+    seed where nobody says it.
     """
 
     seed: int
     hours: float = 1.0
     agents: int = 3
     gpus: int = 4
-    people_s: float = 40.0
-    faults_s: float = 120.0
+    people_s: float | None = None
+    faults_s: float | None = None
     masters: int | None = None
     marathons: int | None = None
 
@@ -64,14 +69,18 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     world.tell("shape", str(shape))
     judge = Judge(world, cluster)
     people = People(world, cluster, sum(cluster.gpus.values()))
-    faults = Faults(world, cluster)
+    chance = Random(f"pauses of {plan.seed}")
+    people_s = plan.people_s or chance.choice(PEOPLE_S)
+    faults_s = plan.faults_s or chance.choice(FAULTS_S)
+    faults = Faults(world, cluster, some_kinds(plan.seed))
+    world.tell("faults", f"{', '.join(faults.kinds)}, every {faults_s:g} s; people every {people_s:g} s")
     person = world.spawn("person", world.add_host("person"))
     for name in cluster.names:
         cluster.start(name)
 
     async def whole() -> None:
         await asyncio.sleep(60.0)
-        working = [asyncio.ensure_future(people.work(plan.people_s)), asyncio.ensure_future(faults.work(plan.faults_s))]
+        working = [asyncio.ensure_future(people.work(people_s)), asyncio.ensure_future(faults.work(faults_s))]
         await asyncio.sleep(plan.hours * 3600)
         people.busy = False
         faults.mend()

@@ -57,6 +57,15 @@ def test_a_planted_defect_is_found(tmp_path: Path) -> None:
     assert found.found, found
 
 
+def test_fresh_seeds_are_told_so_that_they_can_be_played_again() -> None:
+    done = play("--fresh", "--seconds", "0.1", "--hours", "0.05", "--jobs", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = re.search(r"^fresh seeds, from (\d+) on$", done.stdout, re.MULTILINE)
+    assert told is not None, done.stdout
+    first = next(line for line in histories(done) if line.startswith(f"seed {told[1]}: "))
+    assert histories(play("--seed", told[1], "--hours", "0.05")) == [first]
+
+
 def test_nothing_breaks_while_faults_come_every_half_minute() -> None:
     done = play("--seed", "1", "--seeds", "4", "--hours", "0.5", "--faults", "30", "--people", "15")
     assert done.returncode == 0, done.stdout + done.stderr
