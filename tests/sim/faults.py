@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
+from mesos_gpu.container.spec.config import Termination
+
 if TYPE_CHECKING:
     from tests.sim.services import Cluster
     from tests.sim.world import World
 
 LONGEST_CUT_S = 400.0
 HOW_OFTEN = {"kill": 5, "kill_while_writing": 6, "cut": 5, "slow": 2, "power": 2, "clock": 1, "quorum": 1}
+HOW_OFTEN |= {"kill_while_sending": 4, "cut_while_sending": 4, "kill_executor": 1}
 """How often each kind comes, beside the others."""
 LEFT_OUT = 0.25
 """How many of the kinds a history does without: what some hide, others show."""
@@ -39,7 +42,9 @@ class Faults:
         """Break something now and then."""
         chance = self.world.random
         while True:
-            await asyncio.sleep(chance.expovariate(1 / pause_s))
+            # Some come together: what one alone does not break, two at a time may.
+            together = chance.random() < 0.25
+            await asyncio.sleep(chance.uniform(0.0, 3.0) if together else chance.expovariate(1 / pause_s))
             if not self.going:
                 return
             self.count += 1
@@ -54,6 +59,37 @@ class Faults:
     def kill_while_writing(self) -> None:
         """A service is killed at one of its next writes."""
         self.cluster.kill_while_writing(self.world.random.choice(self.cluster.names))
+
+    def kill_while_sending(self) -> None:
+        """A service is killed before one of the next things that it sends."""
+        self.cluster.kill_while_sending(self.world.random.choice(self.cluster.names))
+
+    def cut_while_sending(self) -> None:
+        """Nothing passes between two hosts, from one of the next things on that one sends to the other."""
+        chance = self.world.random
+        one = chance.choice(self.cluster.masters)
+        other = self.cluster.host_of(chance.choice([name for name in self.cluster.names if name != one.name]))
+        lasts_s = chance.uniform(0.5, LONGEST_CUT_S)
+
+        def spring() -> None:
+            self.world.tell("faults", f"{one.name} is cut off from {other.name} for {lasts_s:.1f} s")
+            self.world.network.partition(one, other)
+            self.world.soon(lasts_s, self.world.network.heal, frozenset((one.name, other.name)))
+
+        self.world.network.trap(one, other, chance.randint(1, 30), spring)
+
+    def kill_executor(self) -> None:
+        """An executor is killed, and its container ends with it."""
+        found = [
+            (machine, container)
+            for machine in self.cluster.machines.values()
+            for container in machine.running.values()
+            if container.executor is not None
+        ]
+        if found:
+            machine, container = self.world.random.choice(found)
+            self.world.tell("faults", f"the executor in {container.task} is killed")
+            machine.end(container.config.container_id, Termination(signal=9))
 
     def cut(self) -> None:
         """Nothing passes between two hosts for a while, or to and from one."""
@@ -108,6 +144,7 @@ class Faults:
     def mend(self) -> None:
         """Let everything work again; clocks are set right."""
         self.going = False
+        self.world.network.disarm()
         self.world.network.heal()
         for name in self.cluster.names:
             host = self.cluster.host_of(name)
@@ -117,4 +154,4 @@ class Faults:
                     self.world.network.slow(host, self.cluster.host_of(other), 0.0)
             process = self.world.processes.get(name)
             if process is not None:
-                process.fatal_in = None
+                process.fatal_in = process.fatal_send = None

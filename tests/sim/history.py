@@ -69,37 +69,14 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     world.tell("shape", str(shape))
     judge = Judge(world, cluster)
     people = People(world, cluster, sum(cluster.gpus.values()))
-    chance = Random(f"pauses of {plan.seed}")
-    people_s = plan.people_s or chance.choice(PEOPLE_S)
-    faults_s = plan.faults_s or chance.choice(FAULTS_S)
     faults = Faults(world, cluster, some_kinds(plan.seed))
-    world.tell("faults", f"{', '.join(faults.kinds)}, every {faults_s:g} s; people every {people_s:g} s")
     person = world.spawn("person", world.add_host("person"))
     for name in cluster.names:
         cluster.start(name)
-
-    async def whole() -> None:
-        await asyncio.sleep(60.0)
-        working = [asyncio.ensure_future(people.work(people_s)), asyncio.ensure_future(faults.work(faults_s))]
-        await asyncio.sleep(plan.hours * 3600)
-        people.busy = False
-        faults.mend()
-        await asyncio.wait(working, timeout=600.0)
-        for name, wanted in list(people.apps.items()):
-            if not wanted.lasting:
-                await people.ask("DELETE", f"/v2/apps{name}?force=true")
-                del people.apps[name]
-        await asyncio.sleep(PEACE_S)
-        await judge.settled(people)
-        for name in sorted(people.apps):
-            await people.ask("DELETE", f"/v2/apps{name}?force=true")
-        await asyncio.sleep(CLEANING_S)
-        await judge.empty(people)
-
     tasks: list[asyncio.Task[None]] = []
 
     def start() -> None:
-        tasks.append(asyncio.ensure_future(whole()))
+        tasks.append(asyncio.ensure_future(_whole(plan, people, faults, judge)))
         tasks[0].add_done_callback(lambda _: world.loop.stop())
 
     world.soon(0.0, start, process=person)
@@ -111,12 +88,28 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
         world.finding(f"stuck: {stuck}")
     if tasks and tasks[0].done() and tasks[0].exception() is not None:
         raise RuntimeError("the simulator is at fault") from tasks[0].exception()
-    return Verdict(
-        plan,
-        tuple(world.findings),
-        world.digest,
-        world.now_s,
-        faults.count,
-        people.calls,
-        sum(judge.begun.values()),
-    )
+    containers = sum(judge.begun.values())
+    findings = tuple(world.findings)
+    return Verdict(plan, findings, world.digest, world.now_s, faults.count, people.calls, containers)
+
+
+async def _whole(plan: Plan, people: People, faults: Faults, judge: Judge) -> None:
+    chance = Random(f"pauses of {plan.seed}")
+    people_s = plan.people_s or chance.choice(PEOPLE_S)
+    faults_s = plan.faults_s or chance.choice(FAULTS_S)
+    people.world.tell("faults", f"{', '.join(faults.kinds)}, every {faults_s:g} s; people every {people_s:g} s")
+    await asyncio.sleep(60.0)
+    working = [asyncio.ensure_future(people.work(people_s)), asyncio.ensure_future(faults.work(faults_s))]
+    await asyncio.sleep(plan.hours * 3600)
+    people.busy = False
+    faults.mend()
+    await asyncio.wait(working, timeout=600.0)
+    for name in [name for name, wanted in people.apps.items() if not wanted.lasting]:
+        await people.delete(name)
+        del people.apps[name]
+    await asyncio.sleep(PEACE_S)
+    await judge.settled(people)
+    for name in sorted(people.apps):
+        await people.delete(name)
+    await asyncio.sleep(CLEANING_S)
+    await judge.empty(people)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import threading
@@ -29,8 +30,13 @@ def begin(world: World) -> None:
 
 def install() -> None:
     """Put the simulated things in the place of the real ones. For good."""
-    real_time, real_monotonic, real_sleep, real_start = time.time, time.monotonic, time.sleep, threading.Thread.start
-    real_popen = subprocess.Popen.__init__
+    for owner, name, replacement in (*_clocks(), *_chance(), *_programs()):
+        setattr(owner, name, replacement)
+    disk.install()
+
+
+def _clocks() -> list[tuple[Any, str, Any]]:
+    real_time, real_monotonic, real_sleep = time.time, time.monotonic, time.sleep
 
     def wall() -> float:
         process = PROCESS.get()
@@ -40,10 +46,36 @@ def install() -> None:
         process = PROCESS.get()
         return real_monotonic() if process is None else process.host.mono()
 
+    def sleep(seconds: float) -> None:
+        if PROCESS.get() is None:
+            real_sleep(seconds)  # else a thread that waits, which is a step here
+
+    return [
+        (time, "time", wall),
+        (time, "monotonic", monotonic),
+        (time, "perf_counter", monotonic),
+        (time, "time_ns", lambda: int(wall() * 1e9)),
+        (time, "monotonic_ns", lambda: int(monotonic() * 1e9)),
+        (time, "sleep", sleep),
+    ]
+
+
+def _chance() -> list[tuple[Any, str, Any]]:
+    real_urandom = os.urandom
+
     def uuid4() -> uuid.UUID:
         if _world is None:
             raise RuntimeError("there is no world yet")
         return uuid.UUID(int=_world.random.getrandbits(128), version=4)
+
+    def urandom(count: int) -> bytes:
+        return real_urandom(count) if PROCESS.get() is None or _world is None else _world.random.randbytes(count)
+
+    return [(uuid, "uuid4", uuid4), (os, "urandom", urandom)]
+
+
+def _programs() -> list[tuple[Any, str, Any]]:
+    real_start, real_popen = threading.Thread.start, subprocess.Popen.__init__
 
     def start(thread: threading.Thread) -> None:
         process = PROCESS.get()
@@ -61,10 +93,6 @@ def install() -> None:
 
         world.loop.call_later(world.random.uniform(0.0, 0.02), run)
 
-    def sleep(seconds: float) -> None:
-        if PROCESS.get() is None:
-            real_sleep(seconds)  # else a thread that waits, which is a step here
-
     def popen(started: Any, words: Any, *args: Any, **more: Any) -> None:
         if PROCESS.get() is not None:
             raise RuntimeError(f"a simulated process starts a real one: {words}")
@@ -74,18 +102,8 @@ def install() -> None:
         return addr_infos[0][4][:2]
 
     connector: Any = aiohttp.connector
-    replaced: tuple[tuple[Any, str, Any], ...] = (
-        (time, "time", wall),
-        (time, "monotonic", monotonic),
-        (time, "perf_counter", monotonic),
-        (time, "time_ns", lambda: int(wall() * 1e9)),
-        (time, "monotonic_ns", lambda: int(monotonic() * 1e9)),
-        (time, "sleep", sleep),
-        (subprocess.Popen, "__init__", popen),
-        (uuid, "uuid4", uuid4),
-        (connector.aiohappyeyeballs, "start_connection", start_connection),
+    return [
         (threading.Thread, "start", start),
-    )
-    for owner, name, replacement in replaced:
-        setattr(owner, name, replacement)
-    disk.install()
+        (subprocess.Popen, "__init__", popen),
+        (connector.aiohappyeyeballs, "start_connection", start_connection),
+    ]

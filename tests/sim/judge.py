@@ -65,6 +65,7 @@ class Judge:
             container.task: name
             for name, machine in self.cluster.machines.items()
             for container in machine.running.values()
+            if container.executor is None
         }
 
     # Once everything works again.
@@ -73,13 +74,15 @@ class Judge:
         """Compare what is so with what everybody says; all of it must be the same by now."""
         truth = self.running()
         state = await self._master(people)
-        apps = await people.ask("GET", "/v2/apps?embed=apps.tasks")
+        apps = await people.ask("GET", "/v2/apps?embed=apps.counts")
+        pods = await people.ask("GET", "/v2/pods/::status")
+        tasks = await people.ask("GET", "/v2/tasks")
         deployments = await people.ask("GET", "/v2/deployments")
-        if state is None or apps is None or deployments is None or apps.status != 200:
+        if state is None or apps is None or pods is None or tasks is None or deployments is None:
             self.world.finding("the services do not answer although nothing is broken any more")
             return
         self._books(state, truth)
-        told = {task["id"]: task for app in apps.json()["apps"] for task in app["tasks"]}
+        told = {task["id"] for task in tasks.json()["tasks"]}
         active = {name for name in truth if not name.startswith("job-")}
         if set(told) != active:
             self.world.finding(
@@ -87,17 +90,20 @@ class Judge:
             )
         if deployments.json():
             self.world.finding(f"deployments do not end: {json.dumps(deployments.json())[:1500]}")
-        known = {app["id"]: app for app in apps.json()["apps"]}
+        known = {app["id"]: (app["instances"], app["tasksRunning"]) for app in apps.json()["apps"]}
+        for pod in pods.json():
+            stable = sum(instance["status"] == "STABLE" for instance in pod["instances"])
+            known[pod["id"]] = (pod["spec"]["scaling"]["instances"], stable)
         for name, wanted in people.apps.items():
             app = known.get(name)
             if not wanted.sure:
                 continue
             if app is None:
                 self.world.finding(f"{name} was acknowledged and is lost")
-            elif app["instances"] != wanted.instances:
-                self.world.finding(f"{name} has {app['instances']} instances; acknowledged were {wanted.instances}")
-            elif wanted.lasting and app["tasksRunning"] != wanted.instances:
-                self.world.finding(f"{name} has {app['tasksRunning']} running tasks; wanted are {wanted.instances}")
+            elif app[0] != wanted.instances:
+                self.world.finding(f"{name} has {app[0]} instances; acknowledged were {wanted.instances}")
+            elif wanted.lasting and app[1] != wanted.instances:
+                self.world.finding(f"{name} has {app[1]} running; wanted are {wanted.instances}")
         await self._jobs(people)
 
     async def empty(self, people: People) -> None:

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Size, Termination, check_config
+from mesos_gpu.container.spec.nesting import descendants, is_nested, parent_of, top_level
 from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, NotFound
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.ids import ContainerId
+from tests.sim import executors
+from tests.sim.executors import kind_of
 
 if TYPE_CHECKING:
     from tests.sim.world import Host, Process
@@ -34,11 +37,17 @@ class Container:
     gpus: frozenset[str]
     kernel: Process
     began_s: float
+    executor: str | None = None
+    """Which kind of executor it holds; None for a task's own, or one that an executor has."""
+    process: Process | None = None
+    """The executor."""
     termination: Termination | None = None
     watchers: list[asyncio.Future[None]] = field(default_factory=list)
 
     @property
     def task(self) -> str:
+        if self.executor is not None:
+            return self.config.container_id
         return self.config.environment.get("MESOS_TASK_ID", self.config.container_id)
 
 
@@ -58,6 +67,9 @@ class Machine:
     def power_cut(self) -> None:
         """End everything, without a trace."""
         self.host.world.kill(self._kernel, why="power cut", silent=True)
+        for container in self.running.values():
+            if container.process is not None:
+                self.host.world.kill(container.process, why="power cut", silent=True)
         for container in list(self.running.values()):
             container.termination = Termination(signal=9)
             self.on_end(container)
@@ -71,15 +83,15 @@ class Machine:
     def begin(self, config: ContainerConfig, gpus: frozenset[str]) -> Container:
         """Start a container; its command decides when it ends."""
         world = self.host.world
-        container = Container(config, gpus, self._kernel, world.now_s)
-        for other in self.running.values():
-            if other.gpus & gpus:
-                both = ", ".join(sorted(other.gpus & gpus))
-                world.finding(f"{both} of {self.host.name} is in two hands: {other.task} and {container.task}")
+        container = Container(config, gpus, self._kernel, world.now_s, kind_of(config.argv))
+        self._look_for_two_hands(container)
         self.running[config.container_id] = container
         self.begun[container.task] = self.begun.get(container.task, 0) + 1
         world.tell(self.host.name, f"container {container.task} begins with {sorted(gpus)}")
         self.on_begin(container)
+        if container.executor is not None:
+            container.process = executors.start(self, container)
+            return container
         life = config.environment.get(LIFE)
         if life is not None:
             seconds, status = life.split(":")
@@ -87,11 +99,30 @@ class Machine:
             world.soon(float(seconds), self.end, config.container_id, ends, process=self._kernel)
         return container
 
+    def give(self, container_id: ContainerId, gpus: frozenset[str]) -> None:
+        """A container has these GPUs from now on."""
+        container = self.running.get(container_id)
+        if container is not None and container.gpus != gpus:
+            container.gpus = gpus
+            self.host.world.tell(self.host.name, f"container {container.task} has {sorted(gpus)} now")
+            self._look_for_two_hands(container)
+
+    def _look_for_two_hands(self, container: Container) -> None:
+        for other in self.running.values():
+            if other is not container and other.gpus & container.gpus:
+                both = ", ".join(sorted(other.gpus & container.gpus))
+                hands = f"{other.task} and {container.task}"
+                self.host.world.finding(f"{both} of {self.host.name} is in two hands: {hands}")
+
     def end(self, container_id: ContainerId, termination: Termination) -> None:
-        """End a container."""
+        """End a container, and those that lie in it."""
         container = self.running.pop(container_id, None)
         if container is None:
             return
+        for inner in descendants(container_id, self.running):
+            self.end(inner, Termination(signal=9))
+        if container.process is not None:
+            self.host.world.kill(container.process, why="its container ends")
         container.termination = termination
         self.exits[container_id] = termination
         self.host.world.tell(self.host.name, f"container {container.task} ends: {termination}")
@@ -136,17 +167,24 @@ class SimulatedContainers:
         """See Containers: others than `live` are ended; those of `live` that ended meanwhile are found so."""
         await self._pause()
         wanted = set(live)
-        running = [one for one in self.machine.running if one in wanted]
-        held = self.isolator.recover(running)
-        for stray in [one for one in self.machine.running if one not in wanted]:
+        running = [one for one in self.machine.running if top_level(one) in wanted and self._ours(one)]
+        held = self.isolator.recover([one for one in running if not is_nested(one)])
+        for stray in [one for one in self.machine.running if top_level(one) not in wanted]:
             self.machine.end(stray, Termination(signal=9))
             self.machine.exits.pop(stray, None)
-        for container_id in wanted & set(self.machine.exits):
-            self._ended[container_id] = self.machine.exits[container_id]
+        outer = set(running)
+        for container_id, how in list(self.machine.exits.items()):
+            if container_id in wanted or (is_nested(container_id) and top_level(container_id) in outer):
+                self._ended[container_id] = how
         for container_id in sorted({*held} - set(running)):
             self.isolator.cleanup(container_id)
         for container_id in running:
             self._follow(container_id)
+
+    def _ours(self, container_id: ContainerId) -> bool:
+        """Tell whether the agent launched it: what a framework's own executor has is its own affair."""
+        outer = self.machine.running.get(top_level(container_id))
+        return outer is None or outer.executor != "custom" or not is_nested(container_id)
 
     async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
         """See Containers."""
@@ -156,23 +194,35 @@ class SimulatedContainers:
             raise Conflict(f"a container {container_id} exists already")
         self._launching.add(container_id)
         try:
-            self.isolator.prepare(container_id, config.gpus, labels=config.labels)
+            if is_nested(container_id):
+                if parent_of(container_id) not in self._known:
+                    raise ContainerError(f"container {container_id} lies in one that does not run")
+            else:
+                self.isolator.prepare(container_id, config.gpus, labels=config.labels)
             try:
                 await self._pause()
                 if self._world.random.random() < 0.01:
                     raise ContainerError("the runtime refuses")
                 if container_id in self._doomed:
                     raise ContainerError(f"container {container_id} was destroyed while it was launched")
+                if is_nested(container_id) and top_level(container_id) not in self.machine.running:
+                    raise ContainerError(f"container {container_id} lies in one that has ended")
             except BaseException:
-                self.isolator.cleanup(container_id)
+                self._clean_up(container_id)
                 raise
-            gpus = frozenset(gpu.uuid for gpu in self.isolator._whole.held.get(container_id, ()))
-            self.machine.begin(config, gpus)
+            self.machine.begin(config, self._held(container_id))
             self._follow(container_id)
         finally:
             self._launching.discard(container_id)
         await self._pause()
         return 4711
+
+    def _held(self, container_id: ContainerId) -> frozenset[str]:
+        return frozenset(gpu.uuid for gpu in self.isolator._whole.held.get(container_id, ()))
+
+    def _clean_up(self, container_id: ContainerId) -> None:
+        if not is_nested(container_id):
+            self.isolator.cleanup(container_id)
 
     async def wait(self, container_id: ContainerId) -> Termination:
         """See Containers."""
@@ -185,8 +235,13 @@ class SimulatedContainers:
         return self._ended[container_id]
 
     async def resize(self, container_id: ContainerId, size: Size) -> None:
-        """See Containers; nothing here asks for it."""
-        raise BadInput("containers are not resized here")
+        """See Containers."""
+        container = self.machine.running.get(container_id)
+        if container_id not in self._known or container is None:
+            raise NotFound(container_id)
+        if size.gpus != len(container.gpus):
+            self.isolator.update(container_id, size.gpus)
+            self.machine.give(container_id, self._held(container_id))
 
     def pid_of(self, container_id: ContainerId) -> int | None:
         """See Containers."""
@@ -253,9 +308,15 @@ class SimulatedContainers:
 
     def record(self, container_id: ContainerId) -> Record:
         """See Containers."""
-        if container_id not in self._known:
+        container = self.machine.running.get(container_id)
+        if container_id not in self._known or container is None:
             raise NotFound(container_id)
-        return Record(container_id=container_id, step="running", boot_id=self.machine.host.boot_id, sandbox="", pid=1)
+        config = container.config
+        return Record(
+            container_id=container_id, step="running", boot_id=self.machine.host.boot_id, sandbox=str(config.sandbox),
+            gpus=config.gpus, user=config.user, shares_cgroup=config.shares_cgroup, pid=1,
+            volumes=config.sandbox_volumes,
+        )  # fmt: skip
 
     def switchboard(self, container_id: ContainerId) -> Switchboard | None:
         """See Containers."""
@@ -281,7 +342,7 @@ class SimulatedContainers:
             container.watchers.append(ended)
             await ended
         await self._pause()
-        self.isolator.cleanup(container_id)
+        self._clean_up(container_id)
         self._known.discard(container_id)
         if container_id in self.machine.exits:
             self._ended[container_id] = self.machine.exits[container_id]

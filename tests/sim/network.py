@@ -177,6 +177,7 @@ class Network:
         """Pairs of hosts, by name, between which nothing passes."""
         self._ports = itertools.count(32768)
         self._slow: dict[frozenset[str], float] = {}
+        self._traps: dict[frozenset[str], tuple[int, Callable[[], None]]] = {}
         self.on_change: list[Callable[[], None]] = []
         """Told whenever hosts can be reached, or not, that could not, or could."""
 
@@ -230,11 +231,33 @@ class Network:
         peer = end.peer
         if peer is None or not end.process.alive:
             return
+        if kind == "data":
+            self._spring(end.process, peer.process.host)
         due_s = max(end.last_due_s, self.world.now_s + self._latency_s(end.process.host, peer.process.host))
         end.last_due_s = due_s
         end.sent.append((due_s, kind, data))
         end.sent_bytes += len(data)
         self.world.soon(due_s - self.world.now_s, self._pass_on, end)
+
+    def _spring(self, process: Process, there: Host) -> None:
+        """Something is about to be sent: what was to happen at this one does. Raises Killed."""
+        if process.fatal_send is not None:
+            process.fatal_send -= 1
+            if process.fatal_send <= 0:
+                self.world.kill(process, why="kill -9 before something is sent")
+                raise Killed
+        pair = frozenset((process.host.name, there.name))
+        trap = self._traps.get(pair)
+        if trap is not None:
+            left, spring = trap
+            self._traps[pair] = (left - 1, spring)
+            if left <= 1:
+                del self._traps[pair]
+                spring()
+
+    def trap(self, one: Host, other: Host, count: int, spring: Callable[[], None]) -> None:
+        """Have something done when so many pieces more are sent between two hosts, before the last of them passes."""
+        self._traps[frozenset((one.name, other.name))] = (count, spring)
 
     def _pass_on(self, end: Transport) -> None:
         """Deliver what is due from one end."""
@@ -291,6 +314,10 @@ class Network:
             self.world.soon(due_s - self.world.now_s, self._pass_on, end)
 
     # Faults.
+
+    def disarm(self) -> None:
+        """Let no trap be sprung any more."""
+        self._traps.clear()
 
     def is_cut(self, one: Host, other: Host) -> bool:
         """Tell whether nothing passes between two hosts."""

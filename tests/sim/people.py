@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.sim.executors import CUSTOM
 from tests.sim.http import Answer, request
 from tests.sim.machine import LIFE, STUBBORN
 
@@ -27,6 +28,12 @@ class Wanted:
     gpus: int
     lasting: bool
     sure: bool = True
+    pod: bool = False
+
+    @property
+    def path(self) -> str:
+        """Return where the API has it."""
+        return "/v2/pods" if self.pod else "/v2/apps"
 
 
 @dataclass
@@ -59,7 +66,8 @@ class People:
             if not self.busy:
                 return
             act = chance.choices(
-                (self.create, self.scale, self.change, self.remove, self.run_job, self.kill_task), (4, 3, 2, 2, 5, 2)
+                (self.create, self.create_pod, self.scale, self.change, self.remove, self.run_job, self.kill_task),
+                (4, 2, 3, 2, 2, 5, 2),
             )[0]
             await act()
 
@@ -98,6 +106,8 @@ class People:
             "id": name, "cmd": "serve", "cpus": 0.1, "mem": 32, "gpus": gpus, "instances": instances,
             "env": environment, "backoffSeconds": 1, "backoffFactor": 1.15, "maxLaunchDelaySeconds": 30,
         }  # fmt: skip
+        if chance.random() < 0.2:
+            body["executor"] = f"/opt/{CUSTOM}"
         if chance.random() < 0.5:
             body["unreachableStrategy"] = chance.choice(
                 ("disabled", {"inactiveAfterSeconds": 60, "expungeAfterSeconds": 120})
@@ -105,6 +115,37 @@ class People:
         answer = await self.ask("POST", "/v2/apps", body)
         if answer is None or answer.status == 201:
             self.apps[name] = Wanted(instances, gpus, lasting, sure=answer is not None)
+
+    async def create_pod(self) -> None:
+        """Create a pod of two containers, one of which may have GPUs."""
+        chance = self.world.random
+        gpus, instances = chance.choice((0, 1, 1)), chance.randint(1, 2)
+        if len(self.apps) >= MOST_APPS or self._asked() + gpus * instances > self.gpus // 2:
+            return
+        self._count += 1
+        name, lasting = f"/pod-{self._count}", chance.random() < 0.7
+        life = {} if lasting else {LIFE: f"{chance.uniform(0.05, 90.0):.3f}:{chance.choice((0, 1))}"}
+        containers = [
+            {
+                "name": part, "exec": {"command": {"shell": "serve"}}, "environment": life if part == "first" else {},
+                "resources": {"cpus": 0.1, "mem": 32, "gpus": gpus if part == "first" else 0},
+            }
+            for part in ("first", "second")
+        ]  # fmt: skip
+        body = {
+            "id": name, "containers": containers, "scaling": {"kind": "fixed", "instances": instances},
+            "scheduling": {"backoff": {"backoff": 1, "backoffFactor": 1.15, "maxLaunchDelay": 30}},
+        }  # fmt: skip
+        answer = await self.ask("POST", "/v2/pods", body)
+        if answer is None or answer.status == 201:
+            self.apps[name] = Wanted(instances, gpus, lasting, sure=answer is not None, pod=True)
+
+    async def _change_pod(self, name: str, **changes: Any) -> Answer | None:
+        """Put a pod as it is, but for some changes."""
+        found = await self.ask("GET", f"/v2/pods{name}")
+        if found is None or found.status != 200:
+            return found
+        return await self.ask("PUT", f"/v2/pods{name}?force=true", {**found.json(), **changes})
 
     async def scale(self) -> None:
         """Change how many instances an app has."""
@@ -115,7 +156,10 @@ class People:
         instances = self.world.random.randint(0, 4)
         if self._asked() + wanted.gpus * (instances - wanted.instances) > self.gpus // 2:
             return
-        answer = await self.ask("PUT", f"/v2/apps{name}?force=true", {"instances": instances})
+        if wanted.pod:
+            answer = await self._change_pod(name, scaling={"kind": "fixed", "instances": instances})
+        else:
+            answer = await self.ask("PUT", f"/v2/apps{name}?force=true", {"instances": instances})
         self._promised(name, answer, instances)
 
     async def change(self) -> None:
@@ -124,7 +168,10 @@ class People:
         if name is None:
             return
         self._count += 1
-        answer = await self.ask("PUT", f"/v2/apps{name}?force=true", {"cmd": f"serve {self._count}"})
+        if self.apps[name].pod:
+            answer = await self._change_pod(name, labels={"change": str(self._count)})
+        else:
+            answer = await self.ask("PUT", f"/v2/apps{name}?force=true", {"cmd": f"serve {self._count}"})
         self._promised(name, answer, self.apps[name].instances)
 
     async def remove(self) -> None:
@@ -132,11 +179,15 @@ class People:
         name = self._one()
         if name is None:
             return
-        answer = await self.ask("DELETE", f"/v2/apps{name}?force=true")
-        if answer is not None and answer.status in (200, 404):
+        answer = await self.delete(name)
+        if answer is not None and answer.status in (200, 202, 404):
             del self.apps[name]
         elif answer is None:
             self.apps[name].sure = False
+
+    async def delete(self, name: str) -> Answer | None:
+        """Ask for the end of an app or a pod."""
+        return await self.ask("DELETE", f"{self.apps[name].path}{name}?force=true")
 
     async def run_job(self) -> None:
         """Run something to its end."""
@@ -158,7 +209,7 @@ class People:
     async def kill_task(self) -> None:
         """Kill an instance of an app; another takes its place."""
         name = self._one()
-        if name is None:
+        if name is None or self.apps[name].pod:
             return
         answer = await self.ask("GET", f"/v2/apps{name}/tasks")
         if answer is None or answer.status != 200 or not answer.json()["tasks"]:

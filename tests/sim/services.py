@@ -31,6 +31,7 @@ from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.process import zookeeper
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import PROGRAM_FLAGS
+from tests.sim import executors
 from tests.sim.disk import step
 from tests.sim.link import SimulatedLink
 from tests.sim.machine import Machine, SimulatedContainers
@@ -211,6 +212,15 @@ class Cluster:
         pause_s = self.world.random.uniform(0.2, 10.0)
         process.at_end.append(lambda: self.world.soon(pause_s, self._restart, name))
 
+    def kill_while_sending(self, name: str) -> None:
+        """Kill a service before one of the next things that it sends."""
+        process = self.world.processes.get(name)
+        if process is None:
+            return
+        process.fatal_send = self.world.random.randint(1, 60)
+        pause_s = self.world.random.uniform(0.2, 10.0)
+        process.at_end.append(lambda: self.world.soon(pause_s, self._restart, name))
+
     def power_cut(self, name: str) -> None:
         """Cut the power of a service's host, and boot it after a while."""
         host = self.host_of(name)
@@ -321,6 +331,7 @@ class Cluster:
             if not hasattr(owner, name):
                 raise RuntimeError(f"{owner} has no {name} any more: the simulator has to follow")
             setattr(owner, name, replacement)
+        executors.install()
         root = logging.getLogger()
         root.handlers = [_LogOfWorld(world)]
         root.setLevel(logging.INFO)

@@ -76,6 +76,8 @@ class Process:
     context: Context = field(default_factory=copy_context, repr=False)
     fatal_in: int | None = None
     """After so many more writes to the disk it is killed; None: it is not."""
+    fatal_send: int | None = None
+    """The same for what it sends."""
     waits_for: Callable[[], bool] | None = None
     """Whether its threads that speak to ZooKeeper have to wait."""
 
