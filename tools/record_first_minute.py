@@ -59,7 +59,7 @@ STORIES: Mapping[str, tuple[str, ...]] = {
     "wheel": (
         f"({APT} python3-venv crun conmon tini) >/dev/null 2>&1",
         "python3 -m venv /opt/mesos-gpu && PATH=/opt/mesos-gpu/bin:$PATH",
-        "pip install -q --find-links /srv/dist mesos-gpu",
+        "pip install -q --use-pep517 --find-links /srv/dist mesos-gpu",
         "mesos-gpu up --detach",
         *(command.format(examples="/opt/mesos-gpu/share/mesos-gpu/examples") for command in LOOK),
     ),

@@ -88,6 +88,16 @@ class Marathon:
         self._told = self._object("GET", "/v2/info")
         return self._told
 
+    def ticket(self, uid: int, mesos: str | None) -> str | None:
+        """Return what lets a browser of this user of this machine in, once and soon; None where there is no such thing.
+
+        `mesos`: an Authorization header, for what the page asks master and agents.
+        """
+        headers = {"X-Requested-By": "mesos-gpu-ui", **({} if mesos is None else {"X-Mesos-Authorization": mesos})}
+        answer = self._http.ask("POST", "/ui/api/tickets", body={"uid": uid}, headers=headers)
+        ticket = self._http.read(answer).get("ticket") if answer.ok else None
+        return ticket if isinstance(ticket, str) else None
+
     def told(self) -> Document:
         """Return /v2/info as it was told last, once; asked again when that was used already: leaders change."""
         told, self._told = self._told, None

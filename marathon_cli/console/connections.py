@@ -89,6 +89,10 @@ class Connections:
         """Return the name that this machine's box asks for, and the file of its password; None of other servers."""
         return None if self._box is None or url not in self._box.urls else (self._box.name, self._box.file)
 
+    def box_authorization(self) -> str | None:
+        """Return the Authorization header that lets us into this machine's box, None where it asks for none."""
+        return None if self._box is None else Access(user=self._box.name, password=self._box.secret).authorization
+
     def _with_box_login(self, url: str, access: Access) -> Access:
         """Return the access with this machine's box's credential, where the URL is the box's and no other was set."""
         if access.authorization is not None or self._box is None:

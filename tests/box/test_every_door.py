@@ -38,9 +38,9 @@ MARK = "mark-7261"
 ASKED_OF_NOBODY = {
     "master": {"health", "redirect", "version", "system/stats.json", "help"},
     "agent": {"health", "version", "system/stats.json", "help"},
-    "marathon": {"/", "/ui", "/ui/{path}"},
+    "marathon": {"/", "/ui", "/ui/{path}", "/ui/api/session"},
 }
-"""Whoever asks is answered here: as in Mesos, and the page's own files."""
+"""Whoever asks is answered here: as in Mesos, and the page's own files and its way in, which asks for a ticket."""
 TOKEN_ONLY = {"api/v1/executor"}
 """Who may do anything else has no token of an executor."""
 FROM_THE_PAGE = "/ui/api/"

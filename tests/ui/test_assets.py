@@ -32,6 +32,10 @@ def test_nothing_is_inline_and_nothing_comes_from_elsewhere() -> None:
         if "vendor/" not in path:
             text = asset.plain.decode().replace("http://www.w3.org/2000/svg", "")
             assert re.findall(r"""["'(]https?://""", text) == [], path
+            if path == "edge/api.js":
+                # Half of a session, which is nothing without the cookie that no script can read.
+                assert set(re.findall(r"localStorage\.\w+\((\w+)", text)) == {"KEPT_KEY"}
+                text = text.replace("localStorage", "")
             assert re.findall(r"\beval\(|new Function|innerHTML|dangerouslySet|localStorage|sessionStorage", text) == []
     assert "unsafe" not in POLICY
     assert "frame-ancestors 'none'" in POLICY

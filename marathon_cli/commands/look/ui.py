@@ -20,14 +20,22 @@ from marathon_cli.screen.output import say
 def ui(console: Console, only_print: bool) -> None:
     """Open the page of Marathon in a browser, and print its address.
 
-    Where no browser can be opened (no display, or a session over SSH) the address alone is printed.
+    The address of this machine's box lets a browser of yours in, once and within two minutes. Where no browser can be
+    opened (no display, or a session over SSH) the address alone is printed.
     """
     marathon = console.marathon()
     marathon.info()  # an address at which nobody answers is of no use
-    address = f"{marathon.url}/ui/"
+    address, connections = f"{marathon.url}/ui/", console.connections()
+    login = connections.box_login_of(marathon.url)
+    # What sudo starts opens no browser of root's: who typed it does.
+    uid = int(os.environ["SUDO_UID"]) if os.environ.get("SUDO_UID", "").isdecimal() else os.geteuid()
+    ticket = None if login is None else marathon.ticket(uid, connections.box_authorization())
+    address += "" if ticket is None else f"#ticket={ticket}"
     click.echo(address)
-    if (name := console.connections().box_login_of(marathon.url)) is not None:
-        say(f"the page asks for the box's credential: the name is {name[0]}, the password what {name[1]} has")
+    if login is not None:
+        asks = f"the page asks for the box's credential: the name is {login[0]}, the password what {login[1]} has"
+        once = "this address lets a browser of this user in once, within two minutes; without it "
+        say(asks if ticket is None else once + asks)
     if not only_print and has_browser(os.environ, sys.platform):
         import webbrowser
 

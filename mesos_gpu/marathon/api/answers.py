@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 JSON = "application/json"
 PAGE_API = "/ui/api/"
 """Below it lies what the page asks for."""
+SESSION_KEY = "X-Session-Key"
+"""The half of a browser's session that the page keeps (browsers.py); the other is a cookie."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # The nearest ancestor in the table decides; anything else is 500 and a traceback in the log.
@@ -70,17 +72,25 @@ class BadJson(BadInput):
         self.details = details
 
 
-def authentication_and_errors(leader_url: Callable[[], str], http: HttpSettings) -> Middleware:
-    """Return the middleware around every handler: who may call, errors as Marathon's JSON, common headers."""
+def authentication_and_errors(
+    leader_url: Callable[[], str], http: HttpSettings, knows: Callable[[web.Request], bool] = lambda request: False
+) -> Middleware:
+    """Return the middleware around every handler: who may call, errors as Marathon's JSON, common headers.
+
+    `knows` tells of a request that it needs no password.
+    """
     # A realm is told between quotation marks.
     realm = http.realm.replace("\\", "\\\\").replace('"', '\\"')
     refused = " ".join(filter(None, ("Invalid username or password.", http.login_hint)))
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if http.credentials is not None and not is_page(request.path) and not _knows(request, http.credentials):
+        free = http.credentials is None or is_page(request.path) or knows(request)
+        if not free and http.credentials is not None and not _knows(request, http.credentials):
             answer: web.StreamResponse = json_response({"message": refused}, status=401)
-            answer.headers["WWW-Authenticate"] = f'Basic realm="{realm}"'
+            # The page asks for a password by itself; a browser that may send cookies would open a window of its own.
+            scheme = "Session" if SESSION_KEY in request.headers else "Basic"
+            answer.headers["WWW-Authenticate"] = f'{scheme} realm="{realm}"'
         else:
             answer = await _answered(request, handler, http.unknown_uri_status)
         if not answer.prepared:

@@ -11,6 +11,7 @@ from aiohttp import web
 from mesos_gpu.marathon.api.advice import AdviceApi
 from mesos_gpu.marathon.api.answers import authentication_and_errors
 from mesos_gpu.marathon.api.apps import AppsApi
+from mesos_gpu.marathon.api.browsers import BrowsersApi
 from mesos_gpu.marathon.api.cluster import ClusterApi
 from mesos_gpu.marathon.api.gate import HttpSettings, compression, concurrency_limit, cors
 from mesos_gpu.marathon.api.groups import GroupsApi
@@ -44,7 +45,7 @@ def make_api(
     Whoever `election` says leads answers; the others pass requests on. With `mesos_tls` the page asks a master and
     agents of https.
     """
-    app, proxy, system = make_app(), LeaderProxy(election, http), SystemApi()
+    app, proxy, system, browsers = make_app(), LeaderProxy(election, http), SystemApi(), BrowsersApi()
     door = MesosDoor(lambda: info()["marathon_config"].get("mesos_leader_ui_url"), mesos_tls)
     # After the limit of a body, before everything else.
     if http.origins:
@@ -55,7 +56,8 @@ def make_api(
     if http.compression:
         app.middlewares.append(compression)
     app.middlewares.append(measured(scheduler.metrics))
-    app.middlewares.append(authentication_and_errors(lambda: f"http://{election.address}", http))
+    app.middlewares.append(browsers.middleware())
+    app.middlewares.append(authentication_and_errors(lambda: f"http://{election.address}", http, browsers.knows))
     app.on_cleanup.extend([lambda _: proxy.close(), lambda _: system.close(), lambda _: door.close()])
     app.add_routes(
         _with_and_without_slash(
@@ -72,6 +74,7 @@ def make_api(
     )
     why = WhyApi(scheduler, door, info)
     advice = AdviceApi(lambda: scheduler.settings.rules, why.agents)
+    app.add_routes(browsers.routes())
     app.add_routes(PageApi(door, why, advice).routes())
     return app
 

@@ -19,6 +19,7 @@ from yarl import URL
 
 from mesos_gpu.errors import NotFound, Unavailable
 from mesos_gpu.marathon.api.answers import refusal
+from mesos_gpu.mesos.security.browser_logins import Session
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,8 @@ MASTER_CALLS = frozenset(
 )
 """Calls of the operator API (Mesos include/mesos/v1/master/master.proto) that the page makes."""
 MESOS_CREDENTIALS = "X-Mesos-Authorization"
+OF_SESSION = web.RequestKey("session", Session)
+"""Where a request that shows a session keeps it, with credentials for Mesos."""
 _PATIENCE = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=30.0)
 STREAM = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=60.0)
 """Patience with what stays open: master and agents send a heartbeat every 15 or 30 s."""
@@ -159,8 +162,9 @@ _SAFE = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff
 
 
 def credentials_of(request: web.Request) -> str | None:
-    """Return the credentials that came for Mesos."""
-    return request.headers.get(MESOS_CREDENTIALS)
+    """Return the credentials that came for Mesos, or that the session of the request was begun with."""
+    session = request.get(OF_SESSION)
+    return request.headers.get(MESOS_CREDENTIALS, None if session is None else session.mesos)
 
 
 def unknown_to_mesos() -> web.Response:

@@ -49,16 +49,16 @@ class PageApi:
         return [
             web.get("/", self.root),
             web.get("/ui", self.root),
-            web.get("/ui/api/master/events", _ours(self.events)),
-            web.get("/ui/api/master/{path:.+}", _ours(self.master)),
-            web.post("/ui/api/master/call", _ours(self.call)),
-            web.get("/ui/api/agents/{agent}/files/read", _ours(self.read)),
-            web.get("/ui/api/agents/{agent}/{path:.+}", _ours(self.agent)),
-            web.post("/ui/api/agents/{agent}/run", _ours(self._console.run)),
-            web.post("/ui/api/agents/{agent}/terminal", _ours(self._terminal.open)),
-            web.post("/ui/api/agents/{agent}/terminal/{session}", _ours(self._terminal.put)),
-            web.post("/ui/api/advice", _ours(self._advice.show)),
-            web.get("/ui/api/why/{app_id:.+}", _ours(self._why.show)),
+            web.get("/ui/api/master/events", ours(self.events)),
+            web.get("/ui/api/master/{path:.+}", ours(self.master)),
+            web.post("/ui/api/master/call", ours(self.call)),
+            web.get("/ui/api/agents/{agent}/files/read", ours(self.read)),
+            web.get("/ui/api/agents/{agent}/{path:.+}", ours(self.agent)),
+            web.post("/ui/api/agents/{agent}/run", ours(self._console.run)),
+            web.post("/ui/api/agents/{agent}/terminal", ours(self._terminal.open)),
+            web.post("/ui/api/agents/{agent}/terminal/{session}", ours(self._terminal.put)),
+            web.post("/ui/api/advice", ours(self._advice.show)),
+            web.get("/ui/api/why/{app_id:.+}", ours(self._why.show)),
             web.get("/ui/{path:.*}", self.file),
         ]
 
@@ -146,7 +146,9 @@ async def _pass_events(answer: aiohttp.ClientResponse, stream: EventStream) -> N
         pumping.cancel()
 
 
-def _ours(handler: Callable[[web.Request], Any]) -> Callable[[web.Request], Any]:
+def ours(handler: Callable[[web.Request], Any]) -> Callable[[web.Request], Any]:
+    """Return the handler for requests alone that no page of another site can send."""
+
     async def only_ours(request: web.Request) -> web.StreamResponse:
         if request.headers.get(ASKED_BY) != PAGE:
             return refusal(403, f"this is for the page of this Marathon, which says {ASKED_BY}: {PAGE}")

@@ -7,6 +7,9 @@ export const loginWanted = signal(/** @type {"" | "marathon" | "mesos"} */ (""))
 export const loginHint = signal("");
 /** @type {{marathon: string, mesos: string}} */
 const credentials = { marathon: "", mesos: "" };
+const KEPT_KEY = "mesos-gpu-session";
+/** The half of a session that is kept here, for all tabs of this page; the browser keeps the other, a cookie. */
+let sessionKey = kept();
 
 /** What a server refused, or that it could not be reached (status 0). */
 export class ApiError extends Error {
@@ -37,12 +40,51 @@ export function login(where, name, password) {
 /** Forgets who the reader is. */
 export function logout() {
   credentials.marathon = credentials.mesos = "";
+  if (sessionKey) void send("DELETE", "ui/api/session").catch(() => {});
+  keep("");
   loginWanted.value = "marathon";
 }
 
 /** @returns {boolean} whether somebody has logged in */
 export function loggedIn() {
-  return credentials.marathon !== "" || credentials.mesos !== "";
+  return credentials.marathon !== "" || credentials.mesos !== "" || sessionKey !== "";
+}
+
+/**
+ * Lets the reader in by the ticket in the page's address, if there is one: `mesos-gpu ui` opens such. It is good once, and
+ * is taken out of the address and of what "back" leads to before anything else.
+ */
+export async function enter() {
+  const found = /^#ticket=([\w-]+)$/.exec(location.hash);
+  if (!found) return;
+  history.replaceState(null, "", `${location.pathname}${location.search}#/`);
+  try {
+    const answer = await ask("POST", "ui/api/session", { body: { ticket: found[1] } });
+    keep(String(answer.key));
+  } catch (error) {
+    // The page asks for a name and a password then.
+    if (error instanceof ApiError) loginHint.value = error.message;
+  }
+}
+
+/** @returns {string} */
+function kept() {
+  try {
+    return localStorage.getItem(KEPT_KEY) ?? "";
+  } catch {
+    return ""; // a browser that keeps nothing for pages
+  }
+}
+
+/** @param {string} key nothing to forget it */
+function keep(key) {
+  sessionKey = key;
+  try {
+    if (key) localStorage.setItem(KEPT_KEY, key);
+    else localStorage.removeItem(KEPT_KEY);
+  } catch {
+    // For this page it is known all the same.
+  }
 }
 
 /**
@@ -57,6 +99,8 @@ export async function send(method, path, options = {}) {
   const headers = { Accept: options.accept ?? "application/json", "X-Requested-By": "mesos-gpu-ui" };
   if (credentials.marathon) headers.Authorization = credentials.marathon;
   if (credentials.mesos) headers["X-Mesos-Authorization"] = credentials.mesos;
+  const key = credentials.marathon ? "" : sessionKey;
+  if (key) headers["X-Session-Key"] = key;
   if (options.body !== undefined) headers["Content-Type"] = "application/json";
   /** @type {Response} */
   let answer;
@@ -65,8 +109,8 @@ export async function send(method, path, options = {}) {
       method,
       headers,
       body: options.body === undefined ? undefined : JSON.stringify(options.body),
-      // Without this a browser would show a window of its own for a name and a password.
-      credentials: "omit",
+      // With cookies a browser would show a window of its own for a name and a password, but to requests of a session.
+      credentials: key || path === "ui/api/session" ? "same-origin" : "omit",
       cache: "no-store",
       signal: options.signal,
     });
@@ -77,6 +121,7 @@ export async function send(method, path, options = {}) {
   if (answer.ok) return answer;
   const error = await refused(answer);
   if (answer.status === 401) {
+    if (key && key === sessionKey && answer.headers.get("X-Wanted-By") !== "mesos") keep("");
     loginHint.value = error.message;
     loginWanted.value = answer.headers.get("X-Wanted-By") === "mesos" ? "mesos" : "marathon";
   }
