@@ -40,6 +40,7 @@ ROWS: Sequence[Row] = (
         "Create or change what files define: apps, pods, jobs and groups of ours, and objects of Kubernetes.",
         RUN,
     ),
+    Row("plan", "files.plan:plan", "Say what would happen if FILEs were applied; nothing is done.", RUN),
     Row(
         "remove",
         "files.apply:remove",

@@ -84,6 +84,12 @@ class Applying:
         targets = (ChangeTarget(kind, name, gone=True),) if kind in ("app", "pod") else ()
         return Outcome(kind, name, DELETED, change, targets)
 
+    def whole(self, kind: str, document: Document) -> Document:
+        """Return a document as it would be sent: with the instances that there are, where it does not say how many."""
+        before = _there(kind, self.marathon, name_of(kind, document)) if kind in ("app", "pod") else None
+        key = "instances" if kind == "app" else "scaling"
+        return {key: before[key], **document} if before is not None and key in before else document
+
     def _app(self, document: Document) -> Outcome:
         name, apps = name_of("app", document), Apps(self.marathon)
         targets = (ChangeTarget("app", name),)

@@ -26,11 +26,22 @@ from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
 @wait_options()
 @click.option("--no-validate", is_flag=True, help="Leave all checks to the server.")
 @click.option("--dry-run", is_flag=True, help="Check, say what would be created, and create nothing.")
+@click.option(
+    "--plan", "only_plan", is_flag=True, help="Say where it would start, or what it would wait for; status 5."
+)
 @force_option
 @output_options()
 @target_options
 @pass_console
-def add(console: Console, file: str | None, waiting: Waiting, no_validate: bool, dry_run: bool, force: bool) -> None:
+def add(
+    console: Console,
+    file: str | None,
+    waiting: Waiting,
+    no_validate: bool,
+    dry_run: bool,
+    only_plan: bool,
+    force: bool,
+) -> int:
     """Add the app that FILE defines.
 
     FILE is JSON or YAML; a URL, or - for standard input. It is checked first; unknown keys, which a server would
@@ -51,7 +62,13 @@ def add(console: Console, file: str | None, waiting: Waiting, no_validate: bool,
         caution(marathon, canonical, say)
     if dry_run:
         _preview(console, canonical, {str(app.get("id")) for app in marathon.apps()})
-        return
+        return 0
+    if only_plan:
+        from marathon_cli.api.plan import plan
+        from marathon_cli.show.plan_view import show_plan
+
+        with rules.explained(source, document, known, marathon.url):
+            return show_plan(console, plan(marathon, [{"kind": "app", "document": document}], force=force))
     try:
         with rules.explained(source, document, known, marathon.url):
             created, change = Apps(marathon).add(document, force=force)
@@ -61,6 +78,7 @@ def add(console: Console, file: str | None, waiting: Waiting, no_validate: bool,
         raise _explained(error, document) from None
     app_id = str(created.get("id"))
     finish(console, marathon, change, [ChangeTarget("app", app_id)], f"adds {app_id}", waiting, value={"id": app_id})
+    return 0
 
 
 @click.command()

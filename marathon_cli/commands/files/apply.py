@@ -75,7 +75,7 @@ def apply(
     sent.
     """
     marathon = console.marathon()
-    found = _read(files, recursive)
+    found = read_files(files, recursive)
     applying = _applying(marathon, force=force, dry_run=dry_run != "none")
     for one in found.all:
         applying.check(one.kind, one.source, one.document)
@@ -114,7 +114,7 @@ def remove(
     from marathon_cli.convert.manifests import removal_order
 
     marathon = console.marathon()
-    found = _read(files, recursive)
+    found = read_files(files, recursive)
     applying = _applying(marathon, force=force, dry_run=dry_run != "none")
 
     def act(one: Manifest) -> Outcome | None:
@@ -128,7 +128,8 @@ def remove(
     return _carry_out(console, marathon, removal_order(found.all), act, applying, waiting)
 
 
-def _read(files: Sequence[str], recursive: bool) -> Manifests:
+def read_files(files: Sequence[str], recursive: bool) -> Manifests:
+    """Return what files define, folders and standard input among them. Raises BadInput."""
     from marathon_cli.convert.manifests import read_manifests
 
     return read_manifests([source for path in files for source in _sources(path, recursive)], os.environ)

@@ -21,6 +21,7 @@ from mesos_gpu.marathon.api.mesos_door import MesosDoor
 from mesos_gpu.marathon.api.metrics import MetricsApi, measured
 from mesos_gpu.marathon.api.openapi_routes import OpenApi
 from mesos_gpu.marathon.api.page import PageApi
+from mesos_gpu.marathon.api.plan import PlanApi
 from mesos_gpu.marathon.api.pods import PodsApi
 from mesos_gpu.marathon.api.proxy import LeaderProxy
 from mesos_gpu.marathon.api.system import SystemApi
@@ -64,6 +65,7 @@ def make_api(
             *AppsApi(scheduler).routes(),
             *PodsApi(scheduler).routes(),
             *JobsApi(scheduler).routes(),
+            *PlanApi(scheduler, door).routes(),
             *GroupsApi(scheduler).routes(),
             *ClusterApi(scheduler, info).routes(),
             *LeaderApi(scheduler, election).routes(),

@@ -115,6 +115,11 @@ DETAILS: Mapping[tuple[str, str], Detail] = {
     ("GET", "/v1/jobs/{job_id}/runs"): Detail(answer=listed(_OBJECT)),
     ("POST", "/v1/jobs/{job_id}/runs"): Detail(None, None, having(id=_TEXT, status=_TEXT), 201),
     ("GET", "/v1/jobs/{job_id}/schedules"): Detail(answer=listed(_OBJECT)),
+    ("POST", "/v1/plan"): Detail(
+        _FORCE,
+        having(documents=listed(having(kind=_TEXT, document=_OBJECT))),
+        having(now=_BOOLEAN, summary=_TEXT, starts=listed(_OBJECT), ends=listed(_OBJECT), waits=listed(_OBJECT)),
+    ),
     ("POST", "/v0/scheduled-jobs"): Detail(None, ref("Job"), _JOB, 201),
     ("GET", "/v2/tasks"): Detail({"status": _TEXTS}, answer=_TASKS),
     ("POST", "/v2/tasks/delete"): Detail(_KILL, having(ids=_TEXTS), _TASKS_OR_CHANGE),

@@ -15,3 +15,19 @@ export async function advised(kind, document) {
     return null;
   }
 }
+
+/** @typedef {{now: boolean, summary: string, starts: any[], ends: any[], waits: any[]}} Plan */
+
+/**
+ * What this Marathon says would happen if a document were sent.
+ * @param {"app" | "pod" | "job"} kind
+ * @param {import("../core/types.js").Json} document
+ * @returns {Promise<Plan | null>} null where it cannot be had
+ */
+export async function planned(kind, document) {
+  try {
+    return await ask("POST", "v1/plan?force=true", { body: { documents: [{ kind, document }] } });
+  } catch {
+    return null;
+  }
+}

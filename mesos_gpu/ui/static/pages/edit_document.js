@@ -4,7 +4,7 @@ import { problemsOf } from "../core/form.js";
 import { documentOf, podAsApp } from "../core/owners.js";
 import { changePlan } from "../core/plan.js";
 import { link } from "../core/route.js";
-import { advised } from "../edge/advice.js";
+import { advised, planned } from "../edge/advice.js";
 import { ask, ApiError, inPath } from "../edge/api.js";
 import { go, notice, reloadJobs, state, t } from "../edge/store.js";
 import { runningOf, told } from "../parts/acts.js";
@@ -74,6 +74,7 @@ export function useDocument(kind, before, begin) {
     const title = t(before ? "edit.review" : "edit.reviewNew", { id: plain(document.id) });
     openDialog(html`<${Confirm} title=${title} will=${planOf(kind, before, document)} label=${t(before ? "edit.save" : "create")} act=${save}>
       <${Warnings} kind=${kind} document=${document} />
+      <${Planned} kind=${kind} document=${document} />
       ${before && html`<${Differences} before=${ordered(documentOf(kind, before))} after=${ordered(document)} version="" />`}
     <//>`);
   };
@@ -111,4 +112,20 @@ function Warnings({ kind, document }) {
   const said = [...(advice?.problems ?? []).map((one) => [`${one.path}: ${one.message}`, one.advice].filter(Boolean).join(": ")), ...(advice?.warnings ?? [])];
   if (said.length === 0) return null;
   return html`<ul class="advice" lang="en" aria-label=${t("advice.title")}>${said.map((line) => html`<li>△ ${plain(line)}</li>`)}</ul>`;
+}
+
+/** Where it would start, and what it would wait for, as `mesos-gpu plan` says. @param {{kind: Kind, document: Json}} props */
+function Planned({ kind, document }) {
+  const [plan, setPlan] = useState(/** @type {import("../edge/advice.js").Plan | null} */ (null));
+  useEffect(() => {
+    void planned(kind, document).then(setPlan);
+  }, []);
+  if (!plan) return null;
+  const lines = [
+    ...plan.ends.map((one) => t("planned.ends", { app: one.app, count: one.instances, host: one.host })),
+    ...plan.starts.map((one) => t("planned.starts", { app: one.app, count: one.instances, host: one.host })),
+    ...plan.waits.map((one) => `${t("planned.waits", { app: one.app, count: one.instances })}: ${one.for}`),
+  ];
+  return html`<section class="planned" aria-label=${t("planned.title")}><h3>${t("planned.title")}</h3><p lang="en">${plan.summary}</p>
+    <ul>${lines.map((line) => html`<li>${plain(line)}</li>`)}</ul></section>`;
 }

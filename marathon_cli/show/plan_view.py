@@ -1,0 +1,50 @@
+"""A plan as a table, and as an exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from marathon_cli.screen.output import Table, columns
+
+if TYPE_CHECKING:
+    from marathon_cli.console.console import Console
+
+WAITS = 5
+"""The exit status when not all would start now."""
+_UNITS = {"gpus": ("GPU", "GPUs"), "cpus": ("CPU", "CPUs"), "mem": ("MiB", "MiB"), "disk": ("MiB of disk",) * 2}
+_WHY = {
+    "replaced": "is replaced",
+    "removed": "its app goes",
+    "fewer": "one too many",
+    "gives way": "gives way",
+}
+
+
+def show_plan(console: Console, found: Mapping[str, Any]) -> int:
+    """Show a plan, and return the exit status."""
+    if console.form in ("table", "wide"):
+        click.echo(str(found.get("summary", "")))
+        click.echo()
+    console.show(dict(found), table=lambda: plan_table(found), names=[str(app) for app in found.get("apps") or []])
+    return 0 if found.get("now") else WAITS
+
+
+def plan_table(found: Mapping[str, Any]) -> Table:
+    """Return a plan as a table: what ends, what starts where, what waits and for what."""
+    rows: list[list[Any]] = []
+    for end in found.get("ends") or []:
+        gpus = float(end.get("gpus") or 0)
+        frees = f", frees {gpus:g} GPU{'s' if gpus != 1 else ''}" if gpus else ""
+        why = _WHY.get(str(end.get("why")), str(end.get("why")))
+        rows.append(["end", end.get("app"), end.get("instances"), end.get("host"), f"{why}{frees}"])
+    for start in found.get("starts") or []:
+        each = start.get("each") or {}
+        parts = [f"{each[name]:g} {units[each[name] != 1]}" for name, units in _UNITS.items() if each.get(name)]
+        after_s = float(start.get("afterSeconds") or 0)
+        later = f", after {after_s:g} s" if after_s else ""
+        rows.append(["start", start.get("app"), start.get("instances"), start.get("host"), ", ".join(parts) + later])
+    rows += [["wait", one.get("app"), one.get("instances"), "---", one.get("for")] for one in found.get("waits") or []]
+    return Table(columns("WHAT", "APP", "INSTANCES", "HOST", "WITH"), rows)

@@ -1,0 +1,171 @@
+"""POST /v1/plan: what would happen if something were asked for. Nothing is done.
+
+`documents` are what would be sent, each with its `kind` (app, pod, job, group), one after the other. `agents` and
+`roles` are a master's /slaves and /roles where whoever asks has them; else the master is asked here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from mesos_gpu.errors import BadInput, Unavailable
+from mesos_gpu.marathon.api.answers import flag, read_object
+from mesos_gpu.marathon.api.mesos_door import MesosDoor, credentials_of
+from mesos_gpu.marathon.decisions.machines import headroom_of, read_machine
+from mesos_gpu.marathon.decisions.rehearsal import Rehearsal, rehearse
+from mesos_gpu.marathon.engine.scheduler import Scheduler
+from mesos_gpu.marathon.model.jobs import run_of
+from mesos_gpu.marathon.state.events import Event, PutApps, PutGroup, PutJob, PutPod, StartRun
+from mesos_gpu.marathon.state.state import State
+from mesos_gpu.marathon.why.answer import REASONS
+from mesos_gpu.process.http import json_response
+
+KINDS = ("app", "pod", "job", "group")
+
+
+class PlanApi:
+    """The handler."""
+
+    def __init__(self, scheduler: Scheduler, door: MesosDoor) -> None:
+        self._scheduler, self._door = scheduler, door
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the route."""
+        return [web.post("/v1/plan", self.plan)]
+
+    async def plan(self, request: web.Request) -> web.Response:
+        """Answer with what would happen if documents were sent: starts, ends, what waits; nothing is done."""
+        asked = await read_object(request)
+        documents = asked.get("documents")
+        if not isinstance(documents, list) or not documents or not all(map(_is_kind, documents)):
+            raise BadInput(f'documents: a list of {{"kind": ..., "document": {{...}}}}; kinds are {", ".join(KINDS)}')
+        credentials = credentials_of(request)
+        agents, roles = asked.get("agents"), asked.get("roles")
+        if not isinstance(agents, list):
+            agents, roles = await self._cluster(credentials)
+        state = self._scheduler.state
+        if not state.subscribed:
+            raise Unavailable("this Marathon has no master at the moment: nothing would start before it has one")
+        events = [
+            _event(one["kind"], one["document"], state, self._scheduler.new_id, flag(request, "force"))
+            for one in documents
+        ]
+        machines = [read_machine(agent) for agent in agents if isinstance(agent, dict)]
+        headroom = headroom_of([role for role in roles or [] if isinstance(role, dict)])
+        # Seconds on large clusters: on a thread, as a state is a value.
+        found = await asyncio.to_thread(
+            rehearse,
+            state,
+            [event for each in events for event in each],
+            machines,
+            self._scheduler.settings,
+            self._scheduler.moment(),
+            headroom,
+        )
+        return json_response(shown(found))
+
+    async def _cluster(self, credentials: str | None) -> tuple[list[Any], list[Any]]:
+        slaves, roles = await asyncio.gather(
+            self._door.ask(self._door.master("slaves"), credentials),
+            self._door.ask(self._door.master("roles"), credentials),
+        )
+        return slaves.get("slaves") or [], roles.get("roles") or []
+
+
+def shown(found: Rehearsal) -> dict[str, Any]:
+    """Return a rehearsal for programs and people; tasks of an app that go the same way are one entry."""
+    starts: Counter[tuple[str, str, str, float, tuple[tuple[str, float], ...]]] = Counter()
+    for start in found.starts:
+        starts[_name(start.app), start.host, start.agent_id, start.after_s, tuple(start.amounts.items())] += 1
+    ends: Counter[tuple[str, str, str, float]] = Counter()
+    for end in found.ends:
+        ends[_name(end.app), end.host, end.why, end.gpus] += 1
+    return {
+        "now": found.now,
+        "summary": summary(found),
+        "apps": [_name(app) for app in found.apps],
+        "steps": [[{"action": action, "app": app} for action, app in step] for step in found.steps],
+        "starts": [
+            {
+                "app": app,
+                "host": host,
+                "agentId": agent_id,
+                "instances": number,
+                "afterSeconds": after_s,
+                "each": dict(amounts),
+            }
+            for (app, host, agent_id, after_s, amounts), number in starts.items()
+        ],
+        "ends": [
+            {"app": app, "host": host, "instances": number, "why": why, "gpus": number * gpus}
+            for (app, host, why, gpus), number in ends.items()
+        ],
+        "waits": [
+            {"app": _name(wait.app), "instances": wait.count, "for": reasons_text(wait.reasons)} for wait in found.waits
+        ],
+    }
+
+
+def summary(found: Rehearsal) -> str:
+    """Return in a sentence whether all would start, and at whose cost."""
+    mine = set(found.apps)
+    started = sum(start.app in mine for start in found.starts)
+    waiting = sum(wait.count for wait in found.waits if wait.app in mine)
+    late = [start.after_s for start in found.starts if start.app in mine and start.after_s]
+    others = sorted({_name(end.app) for end in found.ends if end.app not in mine})
+    parts = [f"{started} would start" if started else "nothing would start"]
+    if waiting:
+        parts.append(f"{waiting} would wait")
+    elif late:
+        parts.append(f"the last after {max(late):g} s")
+    ended = sum(end.app in mine for end in found.ends)
+    if ended:
+        parts.append(f"{ended} would end")
+    if others:
+        parts.append(f"tasks of {', '.join(others)} would give way")
+    if not found.done and not waiting:
+        parts.append("the deployment would not end")
+    return ", ".join(parts) + "."
+
+
+def reasons_text(reasons: Mapping[str, Sequence[Any]]) -> str:
+    """Return what speaks against agents, the commonest first, with the names of some."""
+    by_reason: dict[str, list[str]] = {}
+    for host, told in reasons.items():
+        for reason in told[:1]:
+            by_reason.setdefault(REASONS.get(str(reason.value), str(reason.value)), []).append(host)
+    ordered = sorted(by_reason.items(), key=lambda item: -len(item[1]))
+    return (
+        "; ".join(f"{words} ({_some(sorted(hosts))})" for words, hosts in ordered) or "no agent has anything to offer"
+    )
+
+
+def _some(hosts: Sequence[str]) -> str:
+    return ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
+
+
+def _name(app_id: str) -> str:
+    """Return what people call it: a run of a job by its job's name."""
+    run = run_of(app_id)
+    return app_id if run is None else run[0]
+
+
+def _is_kind(one: Any) -> bool:
+    return isinstance(one, dict) and one.get("kind") in KINDS and isinstance(one.get("document"), dict)
+
+
+def _event(kind: str, document: dict[str, Any], state: State, new_id: Callable[[], str], force: bool) -> list[Event]:
+    """Return the events that sending a document would be, with a run of a job where it is one."""
+    name = str(document.get("id", ""))
+    if kind == "app":
+        return [PutApps([document], new_id(), force, create=None, partial=False)]
+    if kind == "pod":
+        return [PutPod(document, new_id(), force, create=state.app("/" + name.strip("/")) is None)]
+    if kind == "group":
+        return [PutGroup("/" + name.strip("/"), document, new_id(), force)]
+    return [PutJob(document, create=name not in state.jobs), StartRun(name, f"R{new_id()}")]

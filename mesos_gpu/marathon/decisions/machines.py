@@ -1,0 +1,136 @@
+"""Agents as a rehearsal has them: what is free, and offers made of it. Pure.
+
+Source: Mesos' endpoint /slaves (src/master/http.cpp), which the documents are of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mesos_gpu.mesos.clients.agents import SCALARS, read_agent
+from mesos_gpu.mesos.documents import OfferDocument
+from mesos_gpu.mesos.ids import AgentId, OfferId, Role
+from mesos_gpu.mesos.resource import UNRESERVED, Resource
+from mesos_gpu.mesos.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One agent. `used` is what tasks and executors have of it, of all frameworks."""
+
+    id: AgentId
+    host: str
+    free: Resources
+    used: Resources = field(default_factory=Resources)
+    attributes: tuple[tuple[str, str], ...] = ()
+    region: str | None = None
+    zone: str | None = None
+    takes_tasks: bool = True
+
+    def without(self, taken: Resources) -> Machine:
+        """Return it when something more is used."""
+        return replace(self, free=self.free - taken, used=self.used + taken)
+
+    def with_back(self, given: Resources) -> Machine:
+        """Return it when something is used no more."""
+        return replace(self, free=self.free + given, used=self.used - given)
+
+    def offer(self, offer_id: OfferId, role: Role, headroom: Mapping[str, int]) -> OfferDocument | None:
+        """Return an offer of what a role may have here; None of nothing. `headroom`: scalars that its quota leaves."""
+        mine = self.free.filter(lambda resource: resource.role in (UNRESERVED, role) and not resource.revocable)
+        for name, most in headroom.items():
+            mine = _at_most(mine, name, max(0, most))
+        if not self.takes_tasks or (not mine.milli("cpus") and not mine.milli("mem")):
+            return None
+        document: OfferDocument = {
+            "id": {"value": offer_id},
+            "agent_id": {"value": self.id},
+            "hostname": self.host,
+            "resources": mine.allocated(role).to_json(),
+            "allocation_info": {"role": role},
+            "attributes": [{"name": n, "type": "TEXT", "text": {"value": text}} for n, text in self.attributes],
+        }  # type: ignore[typeddict-item]
+        if self.region is not None:
+            fault = {"region": {"name": self.region}, "zone": {"name": self.zone or ""}}
+            document["domain"] = {"fault_domain": fault}
+        return document
+
+
+def read_machine(document: Mapping[str, Any]) -> Machine:
+    """Return one of the `slaves` of a master. What is in an offer that nobody has answered counts as free.
+
+    Masters that do not show resources in full are believed what they show in short: reservations by role, ports.
+    """
+    agent = read_agent(document)
+    if "used_resources_full" in document:
+        reserved = (document.get("reserved_resources_full") or {}).values()
+        listed = [*(document.get("unreserved_resources_full") or []), *(one for each in reserved for one in each)]
+        total = Resources.from_json(listed).unallocated()
+        used = Resources.from_json(document["used_resources_full"]).unallocated()
+    else:
+        total = _in_short(agent.total, (document.get("resources") or {}).get("ports"))
+        used = _in_short(agent.used, (document.get("used_resources") or {}).get("ports"))
+    return Machine(
+        id=AgentId(agent.id),
+        host=agent.hostname,
+        free=total - used,
+        used=used,
+        attributes=tuple(agent.attributes.items()),
+        region=agent.region,
+        zone=agent.zone,
+        takes_tasks=agent.takes_tasks,
+    )
+
+
+def operated(machine: Machine, operations: Iterable[Mapping[str, Any]]) -> Machine:
+    """Return an agent after what a framework does to its resources: reservations and volumes, made and undone."""
+    for operation in operations:
+        kind = str(operation["type"])
+        body = operation.get(kind.lower()) or {}
+        listed = Resources.from_json(body.get("resources") or body.get("volumes") or []).unallocated()
+        before = Resources(_before(resource, kind) for resource in listed)
+        if kind in ("RESERVE", "CREATE"):
+            machine = replace(machine, free=machine.free - before + listed)
+        elif kind in ("UNRESERVE", "DESTROY"):
+            machine = replace(machine, free=machine.free - listed + before)
+    return machine
+
+
+def _before(resource: Resource, kind: str) -> Resource:
+    """Return what was reserved or made into a volume, as it was before."""
+    if kind in ("RESERVE", "UNRESERVE"):
+        return resource.popped()
+    return resource.without_volume()
+
+
+def _at_most(resources: Resources, name: str, most: int) -> Resources:
+    over = resources.milli(name) - most
+    if over <= 0:
+        return resources
+    roles = [UNRESERVED, *resources.reserved_roles()]
+    taken = resources.find(name, over, roles)
+    return resources if taken is None else resources - taken
+
+
+def _in_short(by_role: Mapping[str, Mapping[str, float]], ports: Any) -> Resources:
+    found = Resources()
+    for role, amounts in by_role.items():
+        text = ";".join(f"{name}({role}):{amounts[name]}" for name in SCALARS if amounts.get(name))
+        found += Resources.parse(text) if text else Resources()
+    return found + Resources.parse(f"ports:{ports}") if ports else found
+
+
+def headroom_of(roles: Sequence[Mapping[str, Any]]) -> dict[Role, dict[str, int]]:
+    """Return what the quota of each role leaves it, in thousandths, by name; of those of a master's /roles."""
+    found: dict[Role, dict[str, int]] = {}
+    for entry in roles:
+        quota = entry.get("quota") or {}
+        limits, consumed = quota.get("limit") or {}, quota.get("consumed") or {}
+        left = {
+            str(name): round((float(limit) - float(consumed.get(name) or 0)) * 1000) for name, limit in limits.items()
+        }
+        if left:
+            found[Role(str(entry.get("name")))] = left
+    return found

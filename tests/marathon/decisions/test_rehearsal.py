@@ -1,0 +1,129 @@
+"""What would happen is what then happens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mesos_gpu.marathon.decisions.machines import read_machine
+from mesos_gpu.marathon.decisions.rehearsal import Rehearsal, rehearse
+from mesos_gpu.marathon.engine.ids import ids_from
+from mesos_gpu.marathon.model.instances import Phase
+from mesos_gpu.marathon.state.events import Event, KillTasks, Moment, PutApps, RemoveApp, RestartApp
+from mesos_gpu.master.views.views import slaves_view
+from mesos_gpu.placement.demand import WHOLE, Machine
+from mesos_gpu.replay.cluster import BEGIN_S, ReplayedCluster
+from tests.support.histories import examples
+
+SEED = "ffffffff-0000-0000-0000-000000000000"
+
+
+class Cluster(ReplayedCluster):
+    """The cores of a master and a Marathon; apps run until they are ended. What is launched and killed is noted."""
+
+    def __init__(self, machines: dict[str, Machine]) -> None:
+        self.noted: list[tuple[str, str, str]] = []
+        super().__init__(machines, "capacity")
+
+    def do(self, event: Event) -> None:
+        self.deployment_id = f"D{next(self._numbers)}"
+        event = replace(event, deployment_id=self.deployment_id)  # type: ignore[type-var, call-arg]
+        self._tell_marathon(event)
+        self._settle()
+        self.until(self.now_s + 100)
+
+    def would(self, *events: Event) -> Rehearsal:
+        machines = [read_machine(one) for one in slaves_view(self._master, None)["slaves"]]
+        moment = Moment(BEGIN_S + self.now_s, ids_from(SEED))
+        return rehearse(self._marathon, events, machines, self._settings, moment)
+
+    def waiting(self) -> Counter[str]:
+        return Counter(self._marathon.waiting.values())
+
+    def task_of(self, app_id: str) -> str | None:
+        running = [i for i in self._marathon.instances_of(app_id) if i.phase is Phase.RUNNING]
+        return running[0].id if running else None
+
+    @property
+    def deploying(self) -> bool:
+        return self.deployment_id in self._marathon.deployments
+
+    def _run(self, agent_id: Any, task_id: Any, name: str) -> None:
+        self._durations[name.split(".", 1)[0]] = float("inf")
+        self.noted.append(("start", self._app(task_id), self._machines[agent_id]))
+        super()._run(agent_id, task_id, name)
+
+    def _end(self, agent_id: Any, task_id: Any, state: str) -> None:
+        self.noted.append(("end", self._app(task_id), self._machines[agent_id]))
+        super()._end(agent_id, task_id, state)
+
+    def _app(self, task_id: str) -> str:
+        return "/" + task_id.partition(".instance-")[0].replace("_", "/")
+
+
+def app(app_id: str, **more: Any) -> dict[str, Any]:
+    return {"id": app_id, "cmd": "sleep 1000", "cpus": 1, "mem": 128, "portDefinitions": [], **more}
+
+
+machines = st.lists(
+    st.builds(
+        Machine, st.integers(1, 8).map(lambda n: n * 1000), st.just(8192), st.integers(0, 4).map(lambda n: (WHOLE,) * n)
+    ),
+    min_size=1,
+    max_size=5,
+).map(lambda found: {f"m{at}": one for at, one in enumerate(found)})
+strategies = st.sampled_from([(1, 1), (1, 0), (0.5, 0), (0, 0)]).map(
+    lambda two: {"minimumHealthCapacity": two[0], "maximumOverCapacity": two[1]}
+)
+apps = st.builds(
+    app,
+    st.sampled_from(["/a", "/b", "/c"]),
+    cpus=st.integers(1, 6).map(lambda n: n / 2),
+    gpus=st.integers(0, 3),
+    instances=st.integers(0, 4),
+    constraints=st.sampled_from(
+        [[], [], [["hostname", "UNIQUE"]], [["hostname", "CLUSTER"]], [["hostname", "MAX_PER", "2"]]]
+    ),
+    upgradeStrategy=strategies,
+)
+changes = st.one_of(
+    apps.map(lambda one: PutApps([one], "D", force=True, partial=False)),
+    st.lists(apps, min_size=2, max_size=3, unique_by=lambda one: one["id"]).map(
+        lambda several: PutApps(several, "D", force=True, partial=False)
+    ),
+    st.sampled_from(["/a", "/b"]).map(lambda app_id: RemoveApp(app_id, "D")),
+    st.sampled_from(["/a", "/b"]).map(lambda app_id: RestartApp(app_id, "D", force=True)),
+    st.sampled_from(["/a", "/b"]).map(lambda app_id: KillTasks([app_id], "D", force=True)),
+)
+
+
+@settings(max_examples=examples(150))
+@given(machines, st.lists(apps, max_size=4), st.lists(changes, min_size=1, max_size=3))
+def test_what_would_happen_is_what_then_happens(
+    found: dict[str, Machine], before: list[dict[str, Any]], then: list[Event]
+) -> None:
+    cluster = Cluster(found)
+    for one in before:
+        cluster.do(PutApps([one], "D", force=True, partial=False))
+    for change in then:
+        if isinstance(change, KillTasks):
+            task = cluster.task_of(change.task_ids[0])
+            change = KillTasks([task] if task else [], "D", force=True)
+        elif not isinstance(change, PutApps) and cluster._marathon.app(change.app_id) is None:  # type: ignore[union-attr]
+            continue
+        told = cluster.would(change)
+        cluster.noted.clear()
+        cluster.do(change)
+        assert Counter((start.app, start.host) for start in told.starts) == noted(cluster, "start")
+        assert Counter((end.app, end.host) for end in told.ends) == noted(cluster, "end")
+        assert Counter({wait.app: wait.count for wait in told.waits}) == cluster.waiting()
+        if not isinstance(change, KillTasks):
+            assert told.done == (not cluster.deploying)
+
+
+def noted(cluster: Cluster, kind: str) -> Counter[tuple[str, str]]:
+    return Counter((app_id, host) for what, app_id, host in cluster.noted if what == kind)
