@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from marathon_cli.clients.cluster import Cluster, owners
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused
 from mesos_gpu.marathon.why.facts import Judging, of_app
+from mesos_gpu.marathon.why.failure import pod_document
 from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.wish import wish_of
 
@@ -59,7 +60,7 @@ def _document(marathon: Marathon, app_id: str, queued: Mapping[str, Any] | None)
         spec = status.get("spec") or (queued or {}).get("pod")
         if not isinstance(spec, dict):
             raise
-        return {**spec, "podInstances": status.get("instances") or []}
+        return pod_document(spec, status)
 
 
 def _id(item: Mapping[str, Any]) -> str:

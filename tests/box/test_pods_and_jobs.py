@@ -36,6 +36,9 @@ POD = {
 }
 
 
+POD_SMALL = {"cpus": 0.1, "mem": 32}
+
+
 def call(box: LiveBox, method: str, path: str, document: Any = None) -> Any:
     answer = requests.request(method, box.status()["marathon"]["url"] + path, json=document, timeout=60)
     assert answer.status_code < 300, answer.text
@@ -67,6 +70,13 @@ def test_a_pod_shares_one_executor_and_jobs_run_once_over_kills_of_marathon(own_
         "one container reads what the other wrote", lambda: requests.get(url, timeout=5).text.count("UUID: ") == 1
     )
     assert box.gpus_free() == 3
+    crashes = {"name": "c", "exec": {"command": {"shell": "echo no such weights >&2; exit 3"}}, "resources": POD_SMALL}
+    call(box, "POST", "/v2/pods", {"id": "crash", "containers": [crashes]})
+    box.until("it is known to fail", lambda: "its tasks keep failing" in box.ok("why", "crash"))
+    assert "    no such weights" in box.ok("why", "crash")
+    box.until("the list says so", lambda: "failing" in box.ok("pod", "list"))
+    assert "no such weights" in box.ok("task", "log", "crash", "--stderr")
+    call(box, "DELETE", "/v2/pods/crash?force=true")
 
     # A job whose runs each leave a line behind; one is under way when Marathon dies.
     ran, go = tmp_path / "ran", tmp_path / "go"

@@ -19,7 +19,7 @@ from marathon_cli.screen.output import Column, Table, columns
 from marathon_cli.show.gpu_lines import GpuLine, by_agent
 from marathon_cli.show.gpu_view import held_gpus
 from mesos_gpu.errors import NotFound, Unavailable
-from mesos_gpu.marathon.why.failure import failing
+from mesos_gpu.marathon.why.failure import failing, in_short
 
 _NONE = "no apps; `mesos-gpu app add FILE` adds one, `mesos-gpu run -- nvidia-smi` runs a command once"
 _COLUMNS = (
@@ -161,8 +161,7 @@ def _status(item: Mapping[str, Any], beside: _Beside) -> str:
     running, wanted = int(item.get("tasksRunning") or 0), int(item.get("instances") or 0)
     failure = failing(item, running=running, wanted=wanted, now=datetime.now(timezone.utc))
     if failure is not None:
-        counted = f" (try {failure.tries})" if failure.tries > 1 else ""
-        return f"{'no image' if failure.of_image else 'failing'}{counted}: {' '.join(failure.message.split())}"
+        return in_short(failure)
     if wanted == 0 and running == 0:
         return "stopped"
     if item.get("tasksUnhealthy"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from typing import Any
 
 import click
@@ -26,13 +27,14 @@ from mesos_gpu.marathon.definitions.app_schema import POD
 from mesos_gpu.marathon.definitions.app_settings import AppRules
 from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
 from mesos_gpu.marathon.definitions.pod import read_pod
+from mesos_gpu.marathon.why.failure import failing, in_short, pod_document
 
 _NONE = "no pods; `mesos-gpu pod add FILE` adds one"
 _COLUMNS = (
     Column("ID"),
     Column("GPUS", number=True),
     Column("INSTANCES", number=True),
-    Column("STATUS"),
+    Column("STATUS", cut=True),
     Column("CONTAINERS", rank=2, cut=True),
     Column("SINCE", rank=1),
     Column("VERSION", rank=3),
@@ -222,11 +224,13 @@ def _containers(containers: object) -> str:
 def _row(pod: Mapping[str, Any]) -> list[object]:
     spec, instances = pod.get("spec") or {}, pod.get("instances") or []
     stable = sum(item.get("status") == "STABLE" for item in instances)
+    wanted = (spec.get("scaling") or {}).get("instances", 1)
+    failure = failing(pod_document(spec, pod), running=stable, wanted=wanted, now=datetime.now(timezone.utc))
     return [
         pod.get("id"),
         pod_gpus(spec),
-        f"{stable}/{(spec.get('scaling') or {}).get('instances', 1)}",
-        pod.get("status"),
+        f"{stable}/{wanted}",
+        pod.get("status") if failure is None else in_short(failure),
         _containers(spec.get("containers")),
         pod.get("statusSince"),
         spec.get("version", "---"),

@@ -24,6 +24,7 @@ from marathon_cli.show import follow as following
 from marathon_cli.show.files import inside
 from mesos_gpu.errors import Conflict, InvalidApp, NotFound, Refused
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
+from mesos_gpu.marathon.why.failure import pod_document
 
 _PAUSE_S = 0.5
 
@@ -136,6 +137,9 @@ def _tasks(marathon: Marathon, mesos: Mesos, name: str) -> list[_Wanted]:
         other = _all_tasks(mesos, name, ended=False)
         if other:
             return other
+        ended = _of_pod(marathon, name)
+        if ended is not None:
+            return ended
         raise NotFound(_unknown(marathon, name)) from None
     placed = [_Wanted(str(item["id"]), item["slaveId"]) for item in app.get("tasks") or [] if item.get("slaveId")]
     if placed:
@@ -167,6 +171,20 @@ def _runs(marathon: Marathon, name: str) -> list[_Wanted]:
     return [_Wanted(_task_id(task), known=False, said=said) for task in last["tasks"]]
 
 
+def _of_pod(marathon: Marathon, name: str) -> list[_Wanted] | None:
+    """Return the task of a pod that failed last, none when it had none; None when there is no such pod."""
+    try:
+        status = marathon.pod(canonical_id(name))
+    except (NotFound, Refused, InvalidApp):  # a Marathon without pods says so, too
+        return None
+    failure = pod_document(status.get("spec") or {}, status).get("lastTaskFailure")
+    if failure is None:
+        return []
+    text = failure_text(failure)
+    said = f"no task of pod {name} runs; this is the last one that failed: {text}"
+    return [_Wanted(failure["taskId"], known=False, failure=text, said=said)]
+
+
 def _task_id(task: object) -> str:
     """Return the id of a task of a run: Metronome lists objects while it continues, and ids in its history."""
     return str(task.get("id") if isinstance(task, dict) else task)
@@ -185,4 +203,4 @@ def _unknown(marathon: Marathon, name: str) -> str:
     ids = [str(item.get("id")) for item in marathon.apps()]
     near = difflib.get_close_matches(f"/{name.strip('/')}", ids, n=1)
     hint = f"; did you mean {near[0]}?" if near else "; `mesos-gpu task list` shows what there is"
-    return f"there is no app, job or task {name}{hint}"
+    return f"there is no app, pod, job or task {name}{hint}"

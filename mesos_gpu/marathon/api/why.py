@@ -21,6 +21,7 @@ from mesos_gpu.marathon.views.pod_views import pod_status
 from mesos_gpu.marathon.views.views import app_view, deployment_view, queue_view
 from mesos_gpu.marathon.why.answer import answer
 from mesos_gpu.marathon.why.facts import Judging, of_app
+from mesos_gpu.marathon.why.failure import pod_document
 from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.wish import wish_of
 from mesos_gpu.mesos.clients.agents import Agent, read_agent, tasks_in
@@ -48,7 +49,7 @@ class WhyApi:
         queued = next((item for item in queue if (item.get("app") or item.get("pod") or {}).get("id") == app_id), None)
         document: dict[str, Any]
         if spec.is_pod:
-            document = {**spec.document, "podInstances": pod_status(state, spec, moment).get("instances") or []}
+            document = pod_document(spec.document, pod_status(state, spec, moment))
         else:
             document = app_view(state, spec, {"counts", "deployments", "tasks", "lastTaskFailure"}, moment)
         wish = wish_of(document)

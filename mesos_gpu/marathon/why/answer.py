@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mesos_gpu.marathon.why.failure import Failure, failing
+from mesos_gpu.marathon.why.failure import Failure, container_of, failing, image_of
 from mesos_gpu.marathon.why.judge import Verdict, count_text, room
 from mesos_gpu.marathon.why.remedies import behaviour_remedy, impossible, one_missing, releases, scattered
 from mesos_gpu.marathon.why.situation import Situation
@@ -193,10 +193,12 @@ def _not_queued(it: Situation, failure: Failure | None) -> tuple[str, str, list[
 def _of_failure(it: Situation, failure: Failure) -> list[str]:
     """Return what helps against failures."""
     if failure.of_image:
-        image = ((it.app.get("container") or {}).get("docker") or {}).get("image")
+        image, kind, key = image_of(it.app, failure.task_id), "app", "container.docker.image"
+        if "containers" in it.app:
+            kind, key = "pod", f"containers[{container_of(it.app, failure.task_id)}].image.id"
         return [
             f"`mesos-gpu image pull {image}` tries it now, and says what is wrong: its name, the registry, or a login",
-            f"`mesos-gpu app update {it.wish.id} container.docker.image=NAME` takes another",
+            f"`mesos-gpu {kind} update {it.wish.id} {key}=NAME` takes another",
         ]
     return [f"`mesos-gpu task log {it.wish.id}` shows what the last task wrote, --stderr its errors", *_ends(it)]
 

@@ -1,4 +1,7 @@
-"""Whether an app's tasks fail one after the other, and of what: a command that ends, an image not to be had. Pure."""
+"""Whether tasks of an app or pod fail one after the other, and of what: a command that ends, an image not to be had.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,10 @@ FLAPPING_S = 60.0
 """An app that runs, and whose last task failed less than this ago, is looked at with suspicion."""
 _PULL = re.compile(r"cannot get |cannot be pulled|pull|manifest|Failed to fetch|no such image|image .* not found", re.I)
 _INCARNATION = re.compile(r"\.([0-9]+)$")
+
+
+_FAILED = frozenset({"TASK_FAILED", "TASK_ERROR", "TASK_LOST", "TASK_DROPPED", "TASK_GONE"})
+"""What a container of a pod ended with; others are ended because of it."""
 
 
 class Failure(NamedTuple):
@@ -40,12 +47,60 @@ def last_failure(app: Mapping[str, Any]) -> Failure | None:
     if not found or (since and found.get("version") and str(found["version"]) < str(since)):
         return None
     message = str(found.get("message") or found.get("state") or "no reason was given")
-    message = message.removeprefix("Failed to launch container: ")
+    message = _without_prefix(message)
     task_id = str(found.get("taskId") or "")
     tries = _INCARNATION.search(task_id)
-    image = bool(((app.get("container") or {}).get("docker") or {}).get("image"))
-    of_image = image and _PULL.search(message) is not None
+    image = image_of(app, task_id)
+    of_image = image is not None and _PULL.search(message) is not None
     return Failure(message, int(tries[1]) if tries else 0, task_id, str(found.get("slaveId") or ""), of_image)
+
+
+def image_of(app: Mapping[str, Any], task_id: str) -> str | None:
+    """Return the image that a task of an app, or of a pod, is to run in; None where it has none."""
+    if "containers" not in app:
+        return ((app.get("container") or {}).get("docker") or {}).get("image")
+    container = app["containers"][container_of(app, task_id)]
+    return (container.get("image") or {}).get("id")
+
+
+def container_of(pod: Mapping[str, Any], task_id: str) -> int:
+    """Return which of a pod's containers a task is of (`INSTANCE.NAME.TRY`); the first where that is not known."""
+    name = _INCARNATION.sub("", task_id).rpartition(".")[2]
+    return next((at for at, one in enumerate(pod["containers"]) if one.get("name") == name), 0)
+
+
+def pod_document(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pod as an app is shown: its definition, its instances, and the last failure of its present version.
+
+    `status` is /v2/pods/ID::status; it tells how instances ended (`terminationHistory`), the last one first.
+    """
+    found = {**spec, "podInstances": status.get("instances") or []}
+    for ended in status.get("terminationHistory") or ():
+        failed = next((one for one in ended.get("containers") or () if one.get("lastKnownState") in _FAILED), None)
+        if failed is None or str(ended.get("terminatedAt")) < str(spec.get("version") or ""):
+            continue
+        message = (failed.get("termination") or {}).get("message") or ended.get("message") or failed["lastKnownState"]
+        task_id = str(failed.get("containerId") or "")
+        if len(spec.get("containers") or ()) > 1:
+            message = f"{spec['containers'][container_of(spec, task_id)]['name']}: {_without_prefix(str(message))}"
+        found["lastTaskFailure"] = {
+            "message": message,
+            "state": failed["lastKnownState"],
+            "taskId": task_id,
+            "timestamp": ended.get("terminatedAt"),
+        }
+        break
+    return found
+
+
+def _without_prefix(message: str) -> str:
+    return message.removeprefix("Failed to launch container: ")
+
+
+def in_short(failure: Failure) -> str:
+    """Return a failure in as few words as a column of a table wants."""
+    counted = f" (try {failure.tries})" if failure.tries > 1 else ""
+    return f"{'no image' if failure.of_image else 'failing'}{counted}: {' '.join(failure.message.split())}"
 
 
 def failing(app: Mapping[str, Any], *, running: int, wanted: int, now: datetime | None = None) -> Failure | None:

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from mesos_gpu.marathon.why.answer import answer
-from mesos_gpu.marathon.why.failure import Failure, failing, last_failure
+from mesos_gpu.marathon.why.failure import (
+    Failure,
+    container_of,
+    failing,
+    image_of,
+    in_short,
+    last_failure,
+    pod_document,
+)
 from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.wish import wish_of
 from tests.support.marathon.why import agent, app
@@ -99,3 +107,55 @@ def test_what_helps_against_an_image_that_cannot_be_had() -> None:
     _, said, helps = why(app(**in_image("cannot get busybox: no such host")))
     assert "its image cannot be had (try 9). The last task: cannot get busybox" in said
     assert helps[0].startswith("`mesos-gpu image pull busybox`")
+
+
+# --- pods ------------------------------------------------------------------------------------------------------------
+
+POD = {
+    "id": "/pair",
+    "version": "2026-01-01T11:00:00.000Z",
+    "containers": [{"name": "one"}, {"name": "two", "image": {"kind": "DOCKER", "id": "nope:1"}}],
+}
+
+
+def ended(message: str = "Command exited with status 3", *, at: str = "12:00:00", name: str = "two") -> dict[str, Any]:
+    other = {"containerId": "pair.instance-1.one.4", "lastKnownState": "TASK_KILLED"}
+    failed = {
+        "containerId": f"pair.instance-1.{name}.4",
+        "lastKnownState": "TASK_FAILED",
+        "termination": {"message": message},
+    }
+    return {"terminatedAt": f"2026-01-01T{at}.000Z", "containers": [other, failed], "message": message}
+
+
+def test_a_pod_fails_as_its_container_that_failed_last_did() -> None:
+    document = pod_document(POD, {"instances": [{"id": "i"}], "terminationHistory": [ended(), ended(at="11:59:00")]})
+    assert document["podInstances"] == [{"id": "i"}]
+    failure = failing(document, running=0, wanted=1, now=NOW)
+    assert failure == Failure("two: Command exited with status 3", 4, "pair.instance-1.two.4", "", False)
+    assert failure is not None
+    assert in_short(failure) == "failing (try 4): two: Command exited with status 3"
+    alone = {**POD, "containers": POD["containers"][1:]}
+    (found,) = [pod_document(alone, {"terminationHistory": [ended()]})["lastTaskFailure"]["message"]]
+    assert found == "Command exited with status 3"
+
+
+def test_a_pod_that_was_changed_since_or_only_ended_has_not_failed() -> None:
+    killed = {"terminatedAt": "2026-01-01T12:00:00.000Z", "containers": [{"lastKnownState": "TASK_FINISHED"}]}
+    for history in ([ended(at="10:59:00")], [killed], []):
+        assert "lastTaskFailure" not in pod_document(POD, {"terminationHistory": history})
+    assert pod_document(POD, {})["podInstances"] == []
+
+
+def test_a_pods_image_that_cannot_be_had_is_named_with_the_place_to_change_it() -> None:
+    message = "Failed to launch container: cannot get nope:1: the registry cannot be reached"
+    document = pod_document(POD, {"terminationHistory": [ended(message)]})
+    task_id = document["lastTaskFailure"]["taskId"]
+    assert (container_of(document, task_id), image_of(document, task_id)) == (1, "nope:1")
+    found = answer(Situation(document, wish_of(document), now=NOW))
+    assert "/pair: its image cannot be had (try 4). The last task: two: cannot get nope:1" in found.headline
+    assert any(line.startswith("`mesos-gpu image pull nope:1`") for line in found.remedies)
+    assert "`mesos-gpu pod update /pair containers[1].image.id=NAME` takes another" in found.remedies
+    # The other container has no image: what it failed of is something else.
+    of_one = pod_document(POD, {"terminationHistory": [ended(message, name="one")]})
+    assert not last_failure(of_one).of_image  # type: ignore[union-attr]

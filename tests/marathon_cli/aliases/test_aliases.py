@@ -179,7 +179,7 @@ def test_a_name_that_means_nothing_is_named_with_its_kind(cluster: ScriptedServe
         ("get deployment trian", "there is no app /trian; did you mean /train?"),
         ("get jobs nihgtly", "there is no job nihgtly; did you mean nightly?"),
         ("describe deployment trian", "there is no app trian; did you mean train?"),
-        ("logs trian", "there is no app, job or task trian"),
+        ("logs trian", "there is no app, pod, job or task trian"),
         ("stop node/h", "this is for app, pod, job or task, not for nodes"),
         ("start pod/9a3ce12c", "there is no pod 9a3ce12c"),
     ):

@@ -271,7 +271,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(cluster: Cluster, run: Run
     result = run("task", "log", "trian")
     assert (result.exit_code, result.stderr) == (
         1,
-        "mesos-gpu: there is no app, job or task trian; did you mean /train?\n",
+        "mesos-gpu: there is no app, pod, job or task trian; did you mean /train?\n",
     )
     assert "no agent has files" in run("task", "log", "gone.instance-3._app.1").stderr
 
