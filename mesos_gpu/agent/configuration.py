@@ -16,12 +16,13 @@ from mesos_gpu.agent.flags import SIMULATED, check_flags, flags_as_text, read_en
 from mesos_gpu.agent.gpus.sharing_settings import SharingSettings, sharing_settings
 from mesos_gpu.agent.model.container_logger import ContainerLogger, read_logger
 from mesos_gpu.agent.model.executors import ExecutorPatience
-from mesos_gpu.agent.running.hardening import open_hardening
+from mesos_gpu.agent.running.hardening import open_hardening, open_user_namespaces
 from mesos_gpu.agent.running.images import ImageSettings, image_settings
 from mesos_gpu.agent.running.networks import NetworkSettings, domain_socket, network_settings
 from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.spec.hardening import Hardening
+from mesos_gpu.container.spec.user_namespace import IdRange
 from mesos_gpu.gpu.simulated import Make
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.security.cram_md5 import Credential, read_credential
@@ -115,6 +116,8 @@ class TaskSettings:
     profiles: Profiles
     """Those of system calls that tasks may name."""
     logger: ContainerLogger | None
+    users: IdRange | None
+    """The host's numbers of users in containers' user namespaces; None: containers have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,4 +272,5 @@ def _tasks(flags: Mapping[str, Any]) -> TaskSettings:
         hardening=hardening,
         profiles=profiles,
         logger=read_logger(flags),
+        users=open_user_namespaces(flags["userns_remap"]),
     )

@@ -214,6 +214,13 @@ FLAGS: Sequence[Flag] = (
         "How many processes and threads a container may have, 0: any number; default: 32768, or half of kernel.pid_max "
         "where that is less.",
     ),
+    Flag(
+        "userns_remap",
+        "text",
+        None,
+        "FIRST:COUNT, such as 100000:65536: each container has a user namespace, in which users 0 to COUNT - 1 are the "
+        "host's from FIRST on, who own nothing there; default: containers' users are the host's.",
+    ),
     Flag("cgroups_root", "text", "mesos", "Name of the cgroup that containers are put under."),
     Flag("cgroups_enable_cfs", "boolean", False, "Hold containers to their CPUs even when others are idle."),
     Flag(

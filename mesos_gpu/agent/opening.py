@@ -382,6 +382,7 @@ async def _open_containers(
         private=(configuration.work_dir,),
         hardening=tasks.hardening,
         profiles=tasks.profiles,
+        users=tasks.users,
     )
 
 

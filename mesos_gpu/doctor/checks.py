@@ -22,6 +22,8 @@ _NVIDIA_MAJOR = 195
 _LIBRARY_NOT_FOUND, _DRIVER_NOT_LOADED, _MISMATCH, _NO_PERMISSION = 12, 9, 18, 4
 _MODPROBE = "run `nvidia-modprobe -u -c=0` as root (package nvidia-modprobe); at each boot nvidia-persistenced does it"
 _FIRST_WITH_DEVICE_PROGRAMS, _FIRST_WITH_REPLACE = (4, 15), (5, 6)
+_FIRST_WITH_MAPPED_LAYERS = (5, 19)
+"""Linux that takes mapped folders for layers of overlayfs, which images in user namespaces need."""
 
 
 def examine(facts: Facts) -> list[Finding]:
@@ -243,6 +245,22 @@ def _programs(facts: Facts) -> Iterator[Finding]:
         )
 
 
+def _user_namespaces(facts: Facts) -> Iterator[Finding]:
+    """Whether an agent may have --userns_remap here: nothing needs it."""
+    kernel, lacks = _version(facts.kernel), ""
+    if not facts.user_namespaces:
+        lacks = "the kernel gives none (user.max_user_namespaces)"
+    elif kernel is not None and kernel < _FIRST_WITH_MAPPED_LAYERS:
+        lacks = f"Linux {facts.kernel} cannot map owners of an image's files, which takes 5.19"
+    elif not facts.programs.get("unshare"):
+        lacks = "the program unshare is missing (package util-linux)"
+    if lacks:
+        found = f"agents here cannot have --userns_remap: {lacks}"
+        yield Finding("user namespaces", Verdict.NOTE, found, "root in containers is the host's, less what it may do")
+    else:
+        yield Finding("user namespaces", Verdict.OK, "agents here may have --userns_remap")
+
+
 def _ports(facts: Facts) -> Iterator[Finding]:
     # An agent that answers has its port for a good reason.
     ours = {int(match[1]) for agent in facts.agents if (match := re.search(r":(\d+)$", agent.url))}
@@ -294,6 +312,7 @@ _CHECKS: Sequence[Callable[[Facts], Iterator[Finding]]] = (
     _cgroups,
     _programs,
     fix_findings,
+    _user_namespaces,
     _networks,
     _ports,
     _agents,

@@ -83,6 +83,8 @@ class Facts:
     """1 where the v1 devices controller is mounted, 2 where only cgroup2 is, None for neither."""
     controllers: frozenset[str] = frozenset()
     overlay: bool = False
+    user_namespaces: int | None = None
+    """How many the kernel lets there be; None where it has none."""
     ports: Mapping[int, bool] = field(default_factory=dict)
     """Whether each port is free on 127.0.0.1."""
     agents: tuple[RunningAgent, ...] = ()

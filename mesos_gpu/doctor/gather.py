@@ -61,6 +61,7 @@ def gather(
         cgroup_version=version,
         controllers=controllers,
         overlay="overlay" in _text(root / "proc/filesystems").split(),
+        user_namespaces=_number(root / "proc/sys/user/max_user_namespaces"),
         ports={port: _is_free(port) for port in ports},
         agents=tuple(agents),
         doors=(*find_doors(root), *kubernetes_doors(agents, root)),
@@ -146,7 +147,7 @@ def _cgroups(root: Path) -> tuple[int | None, frozenset[str]]:
 
 def _programs() -> dict[str, str | None]:
     found: dict[str, str | None] = {}
-    for name in ("crun", "runc", "nvidia-modprobe", "iptables"):
+    for name in ("crun", "runc", "nvidia-modprobe", "iptables", "unshare"):
         path = find_program(name)
         found[name] = None if path is None else str(path)
     for name, find in (("init", find_init), ("image-init", find_image_init)):
@@ -181,6 +182,11 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path).strip()
+    return int(text) if text.isdecimal() else None
 
 
 def _text(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pwd
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from mesos_gpu.agent.model.executors import ExecutorPatience
 from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.life.opening import NETWORKS
 from mesos_gpu.container.spec.seccomp_default import DEFAULT
+from mesos_gpu.container.spec.user_namespace import IdRange
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.process.program import READY_FILE
@@ -78,6 +80,15 @@ def test_what_cannot_be_meant_is_refused_by_the_flags_name(more: dict[str, Any])
         read_configuration({**flags, **more})
 
 
+def test_a_range_in_which_a_user_of_the_host_lies_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pwd, "getpwall", lambda: [pwd.struct_passwd(("ldap", "x", 1_600_000_007, 7, "", "/", "/"))])
+    with pytest.raises(BadFlag, match=r"user ldap of this host, 1600000007, lies in 1600000000:65536"):
+        read("--userns_remap=1600000000:65536")
+    users = read("--userns_remap=1700000000:131072").tasks.users
+    assert users == IdRange(1_700_000_000, 131072)
+    assert read().tasks.users is None
+
+
 def test_containers_are_filtered_unless_somebody_says_otherwise(tmp_path: Path) -> None:
     usual = read().tasks.hardening
     assert usual.seccomp is DEFAULT
@@ -102,6 +113,10 @@ def test_containers_are_filtered_unless_somebody_says_otherwise(tmp_path: Path) 
         (["--seccomp_config_dir=/tmp", "--seccomp_profile_name=none.json"], "seccomp_profile_name"),
         (["--seccomp_config_dir=/tmp", "--seccomp_profile_name=../x"], "seccomp_profile_name"),
         (["--container_pids_limit=-1"], "container_pids_limit"),
+        (["--userns_remap=default"], "userns_remap"),
+        (["--userns_remap=1600000000:1000"], "userns_remap"),
+        (["--userns_remap=0:65536"], "userns_remap"),
+        (["--userns_remap=4294967290:65536"], "userns_remap"),
     ],
 )
 def test_walls_that_cannot_be_are_refused_by_the_flags_name(argv: list[str], flag: str) -> None:

@@ -20,6 +20,7 @@ def root(tmp_path: Path) -> Path:
         "proc/modules": "nvidia_uvm 1 0 - Live 0x0\nnvidia 2 1 nvidia_uvm, Live 0x0\nsnd 1 0 - Live 0x0\n",
         "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue\nGCC: 12\n",
         "proc/filesystems": "nodev\tsysfs\nnodev\toverlay\n\text4\n",
+        "proc/sys/user/max_user_namespaces": "96365\n",
         "proc/mounts": "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n",
         "sys/fs/cgroup/cgroup.controllers": "cpuset cpu io memory pids\n",
         "dev/nvidiactl": "no node",
@@ -53,6 +54,7 @@ def test_a_machine_is_read_from_its_files(root: Path) -> None:
     assert isinstance(node, Node)
     assert node.major is None
     assert facts.nodes["/dev/nvidia0"] is None
+    assert facts.user_namespaces == 96365
     assert (facts.cgroup_version, facts.controllers, facts.overlay) == (2, {"cpu", "memory"}, True)
 
 

@@ -1,10 +1,12 @@
-"""What flags say of how containers are hardened: system calls, privileges, processes.
+"""What flags say of how containers are hardened: system calls, privileges, processes, user namespaces.
 
 Source: Mesos src/slave/flags.cpp, src/slave/containerizer/mesos/isolators/linux/{seccomp,nnp}.cpp.
 """
 
 from __future__ import annotations
 
+import grp
+import pwd
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 from mesos_gpu.container.life.opening import usual_hardening
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.spec.hardening import Hardening
+from mesos_gpu.container.spec.user_namespace import IdRange, read_range
 from mesos_gpu.errors import BadFlag, BadInput
 
 UNCONFINED = "unconfined"
@@ -40,3 +43,23 @@ def open_hardening(flags: Mapping[str, Any]) -> tuple[Hardening, Profiles]:
         found = replace(found, pids_limit=limit or None)
     nnp, confined = NO_NEW_PRIVILEGES in flags["isolation"], not flags["user_privileges"]
     return replace(found, no_new_privileges=nnp, users_confined=confined), profiles
+
+
+def open_user_namespaces(text: str | None) -> IdRange | None:
+    """Return the numbers that --userns_remap gives to users of containers, None where they have no namespace.
+
+    Raises BadFlag for what is no such range, and for one in which a user or group of this host lies.
+    """
+    if not text:
+        return None
+    try:
+        ids = read_range(text)
+    except BadInput as error:
+        raise BadFlag("userns_remap", str(error)) from None
+    accounts = [(f"user {entry.pw_name}", entry.pw_uid) for entry in pwd.getpwall()]
+    accounts += [(f"group {entry.gr_name}", entry.gr_gid) for entry in grp.getgrall()]
+    for name, number in accounts:
+        if number in ids:
+            words = f"the {name} of this host, {number}, lies in {ids}, so that containers could act as it"
+            raise BadFlag("userns_remap", f"{words}; name a range that is nobody's, as /etc/subuid would")
+    return ids

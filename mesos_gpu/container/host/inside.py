@@ -48,11 +48,17 @@ def resolve(root: Path, path: str) -> Path:
     return found
 
 
-def make_folder(root: Path, path: str) -> None:
-    """Make a folder of the image, with those above it, if it is not there. Raises ContainerError when it cannot be."""
+def make_folder(root: Path, path: str, owner: int = 0) -> None:
+    """Make a folder of the image, with those above it, if it is not there; new ones are `owner`'s.
+
+    Raises ContainerError when it cannot be.
+    """
     place = resolve(root, path)
     try:
+        new = [folder for folder in (place, *place.parents) if not folder.exists()]
         place.mkdir(mode=0o755, parents=True, exist_ok=True)
+        for folder in new if owner else ():
+            os.chown(folder, owner, owner, follow_symlinks=False)
     except OSError as error:
         raise ContainerError(f"{path} cannot be a folder in the image: {error.strerror}") from error
 

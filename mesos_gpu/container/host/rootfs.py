@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mesos_gpu.container.host.mounts import MS_NODEV, call
@@ -22,19 +22,27 @@ VOLATILE = "volatile"
 """Nothing of a container outlives the machine, so its files need not be flushed at its end. Since Linux 5.10."""
 
 
-def mount_layers(bundle: Path, layers: Sequence[Path]) -> Path:
+Show = Callable[[Path, Path], None]
+"""Mounts a folder at a place, which it makes, as a user namespace is to see it."""
+
+
+def mount_layers(bundle: Path, layers: Sequence[Path], show: Show | None = None, owner: int = 0) -> Path:
     """Mount `layers`, the lowest first, with a writable folder on top; return where. In the mounts' own thread only.
 
-    The host does not see the mount, and whoever removes the bundle ends it. Raises ContainerError when the kernel
-    refuses.
+    With `show` layers are seen as a user namespace is to see them, whose root is the host's user `owner`. The host
+    does not see the mounts, and whoever removes the bundle ends them. Raises ContainerError when the kernel refuses.
     """
-    root, links = bundle / "rootfs", bundle / "layers"
+    root, links, upper = bundle / "rootfs", bundle / "layers", bundle / "upper"
     try:
-        for folder in (root, links, bundle / "upper", bundle / "work"):
+        for folder in (root, links, upper, bundle / "work"):
             folder.mkdir()
-        (bundle / "upper").chmod(0o755)
+        upper.chmod(0o755)
+        os.chown(upper, owner, owner)
         for number, layer in enumerate(layers):
-            (links / str(number)).symlink_to(layer)
+            if show is None:
+                (links / str(number)).symlink_to(layer)
+            else:
+                show(layer, links / str(number))
         lower = ":".join(str(number) for number in reversed(range(len(layers))))
         options = f"lowerdir={lower},upperdir=../upper,workdir=../work,{OPTIONS}"
         # The working directory is this thread's alone, as its mounts are: unshare(2), CLONE_NEWNS.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import logging
 import os
 import stat
 from collections.abc import Collection
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mesos_gpu.container.host.beneath import open_beneath
+from mesos_gpu.container.host.idmaps import CANNOT, UserNamespaces, mount_mapped, why
 from mesos_gpu.container.host.mounts import (
     MS_BIND,
     MS_NODEV,
@@ -32,6 +34,7 @@ from mesos_gpu.container.host.mounts import (
     current_mounts,
     unmount,
 )
+from mesos_gpu.container.host.users import IdMap
 from mesos_gpu.errors import BadInput, ContainerError
 
 KERNEL = frozenset(
@@ -47,6 +50,8 @@ _NAMES = {"ro": MS_RDONLY, "nosuid": MS_NOSUID, "nodev": MS_NODEV, "noexec": MS_
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
+log = logging.getLogger(__name__)
+
 
 class _MountAttr(ctypes.Structure):
     """struct mount_attr of mount_setattr(2)."""
@@ -58,15 +63,17 @@ class _MountAttr(ctypes.Structure):
 class Source:
     """A file or folder of the host to be shown. No link is followed below `root`, which a task may write to.
 
-    Without `root` it is the host's by the path that a task gave, and may lie in nothing that is private.
+    Without `root` it is the host's by the path that a task gave, and may lie in nothing that is private. `ids` are the
+    owners that a container in a user namespace sees; where a file system of the host's cannot, it sees nobody.
     """
 
     path: Path
     root: Path | None = None
     read_only: bool = False
+    ids: IdMap | None = None
 
 
-def hold(source: Source, target: Path, private: Collection[str]) -> None:
+def hold(source: Source, target: Path, private: Collection[str], namespaces: UserNamespaces) -> None:
     """Mount a source at `target`, which is made; `private` are folders of the agent that no task may see.
 
     Raises BadInput for what must not be shown and what is not there, ContainerError when the kernel refuses.
@@ -85,7 +92,7 @@ def hold(source: Source, target: Path, private: Collection[str]) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.touch(exist_ok=False)
         try:
-            call("mount", f"/proc/thread-self/fd/{entry}".encode(), os.fsencode(target), None, MS_BIND | MS_REC, None)
+            _mount(source, entry, target, namespaces)
             # What the host mounts in there later is seen, as in Mesos, unless it would be writable where all is not.
             kind_of_sharing = MS_PRIVATE if source.read_only else MS_SLAVE
             call("mount", b"none", os.fsencode(target), None, kind_of_sharing | MS_REC, None)
@@ -98,6 +105,21 @@ def hold(source: Source, target: Path, private: Collection[str]) -> None:
             raise ContainerError(f"cannot show {source.path} in a container: {error.strerror}") from error
     finally:
         os.close(entry)
+
+
+def _mount(source: Source, entry: int, target: Path, namespaces: UserNamespaces) -> None:
+    """Mount what was opened, with all that is mounted below it. Raises ContainerError, OSError."""
+    if source.ids is not None:
+        try:
+            mount_mapped(entry, target, namespaces.descriptor(source.ids))
+        except OSError as error:
+            if source.root is not None or error.errno not in CANNOT:
+                raise ContainerError(f"cannot show {source.path} in a user namespace: {why(error)}") from error
+            # The container has less than it might: what is open to everybody.
+            log.warning("%s is shown without its owners: its file system cannot map them", source.path)
+        else:
+            return
+    call("mount", f"/proc/thread-self/fd/{entry}".encode(), os.fsencode(target), None, MS_BIND | MS_REC, None)
 
 
 def _open(source: Source) -> int:

@@ -18,6 +18,18 @@ class HostUser:
     groups: tuple[int, ...] = ()
 
 
+Extent = tuple[int, int, int]
+"""A line of /proc/PID/uid_map: the first number inside, that on the host, and how many; user_namespaces(7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdMap:
+    """Who the owners on disk are in a mount; those that are not listed are nobody, and what they own is not changed."""
+
+    uids: tuple[Extent, ...]
+    gids: tuple[Extent, ...]
+
+
 def find_user(name: str | None) -> HostUser:
     """Return the host's user `name`; None is the agent's own. Raises BadInput for a name the host does not know."""
     if name is None:

@@ -31,6 +31,7 @@ from mesos_gpu.container.life.launching import Launcher
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Provisioner
 from mesos_gpu.container.life.release import Releaser
+from mesos_gpu.container.life.remapping import Remapping
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.bundle import HostSetting
 from mesos_gpu.container.spec.config import (
@@ -81,9 +82,10 @@ class Containerizer:
         disk: DiskRules | None = None,
         networks: Networks,
         profiles: Profiles | None = None,
+        remapping: Remapping,
     ) -> None:
         self._networks, self._executor, self._provisioner, self._mounts = networks, executor, provisioner, mounts
-        self._conmon, self._cgroups, self._isolator = conmon, cgroups, isolator
+        self._conmon, self._cgroups, self._isolator, self._remapping = conmon, cgroups, isolator, remapping
         self._checkpoints, self._bundles = checkpoints, bundles
         self._releaser = Releaser(cgroups, conmon, bundles)
         self._boot_id = read_boot_id()
@@ -123,6 +125,7 @@ class Containerizer:
             provisioner=provisioner,
             networks=networks,
             profiles=profiles or Profiles(),
+            remapping=remapping,
         )
 
     async def recover(self, live: Collection[ContainerId]) -> None:
@@ -395,6 +398,7 @@ class Containerizer:
         self._containers.clear()
         self._cgroups.remove_root()
         self._mounts.close()
+        self._remapping.close()
         self._networks.close()
 
     def _find(self, container_id: ContainerId) -> LiveContainer:

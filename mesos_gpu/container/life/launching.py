@@ -18,15 +18,17 @@ from mesos_gpu.container.attached.sessions import first_pid, start_on_terminal, 
 from mesos_gpu.container.attached.switchboard import Attachment
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.host.beneath import PRIVATE, private_folder, write_private
+from mesos_gpu.container.host.idmaps import UserNamespaces
 from mesos_gpu.container.host.inside import resolve
 from mesos_gpu.container.host.mounts import unmount
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process
 from mesos_gpu.container.host.sources import Source, hold
 from mesos_gpu.container.host.users import HostUser, find_user
-from mesos_gpu.container.life.output import open_streams
+from mesos_gpu.container.life.output import STDERR, STDOUT, open_streams
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Provisioner
+from mesos_gpu.container.life.remapping import Remapping, mapped_output
 from mesos_gpu.container.life.sandbox import (
     SANDBOX,
     SHOWN,
@@ -54,6 +56,7 @@ from mesos_gpu.container.spec.nesting import (
     top_level,
     without_gpus,
 )
+from mesos_gpu.container.spec.user_namespace import IdRange, on_disk
 from mesos_gpu.container.state.checkpoints import Checkpoints
 from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.supervisor.conmon import Conmon, Supervised
@@ -80,7 +83,9 @@ class Launcher:
         provisioner: Provisioner | None,
         networks: Networks,
         profiles: Profiles,
+        remapping: Remapping,
     ) -> None:
+        self._remapping = remapping
         self._networks, self._profiles = networks, profiles
         self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
         self._checkpoints, self._bundles, self._mounts, self._provisioner = checkpoints, bundles, mounts, provisioner
@@ -98,6 +103,7 @@ class Launcher:
         """
         user, roots = find_user(config.user), _written_by_tasks(config, outermost)
         check_sandbox(config.sandbox, roots)  # else the runtime would make it, on the host
+        ids = self._remapping.admit(container, outermost)
         self._checkpoints.save(container.record)
         image = None if config.image is None else await self._pull(container, config.image, progress)
         plan = self._plan(container, config, image, outermost)
@@ -105,17 +111,22 @@ class Launcher:
         private_folder(self._bundles)
         bundle.mkdir(mode=PRIVATE)
         config = place_secrets(config, bundle)
-        root, user = await self._root(config, plan, image, user, roots)
-        prepare_volumes(config, user, roots)
-        config, held = sources(config, bundle, roots)
+        asked = user
+        root, user, owner = await self._root(config, plan, image, user, roots, ids)
+        prepare_volumes(config, owner, roots)
+        config, held = sources(config, bundle, roots, asked, ids)
         network = await self._network(config, outermost)
         host = self._profiles.fitted(self._host, config.linux)
-        document = compose(config, plan, user, host, root, network, str(bundle / SHOWN / SANDBOX))
+        users = None
+        if ids is not None:
+            at = host.rootfs if root is None else root.path
+            users = await self._remapping.prepare(config, ids, plan, outermost, at)
+        document = compose(config, plan, user, host, root, network, str(bundle / SHOWN / SANDBOX), users)
         enter = self._share_limits(config.container_id, document) if container.record.shares_cgroup else ()
         write_private(bundle / "config.json", msgspec.json.encode(document))  # with all its variables
         try:
-            await self._mounts.run(partial(_hold_all, held, self._host.private))
-            supervised = await self._supervise(container, config, user, roots[0], enter)
+            await self._mounts.run(partial(_hold_all, held, self._host.private, self._remapping.namespaces))
+            supervised = await self._supervise(container, config, owner, roots[0], enter)
         finally:
             await self._mounts.run(partial(_let_go, held))
         self._note_running(container, supervised)
@@ -145,17 +156,29 @@ class Launcher:
         return without_gpus(plan)
 
     async def _root(
-        self, config: ContainerConfig, plan: LaunchPlan, image: Image | None, user: HostUser, roots: tuple[Path, ...]
-    ) -> tuple[ImageRoot | None, HostUser]:
-        """Return what the container has for its root, None for the host's files, and whom it runs as."""
+        self,
+        config: ContainerConfig,
+        plan: LaunchPlan,
+        image: Image | None,
+        user: HostUser,
+        roots: tuple[Path, ...],
+        ids: IdRange | None,
+    ) -> tuple[ImageRoot | None, HostUser, HostUser]:
+        """Return what the container has for its root, None for the host's files; whom it runs as; whom on disk."""
+        root, whom = None, user
         if config.image is None or image is None:
             _check_mounts(config, plan)
-            return None, user
-        root, whom = await self._provision(config.container_id, config.image, image, user)
-        await self._mounts.run(partial(_check_destinations, Path(root.path), config))
-        if whom != user:
-            await asyncio.to_thread(own_all, config.sandbox, whom, root=roots[0])  # with what was fetched into it
-        return root, whom
+        else:
+            root, whom = await self._provision(config.container_id, config.image, image, user, ids)
+            await self._mounts.run(partial(_check_destinations, Path(root.path), config))
+        owner = whom
+        if ids is not None:
+            ids.check_user(user)
+            ids.check_user(whom)
+            owner = on_disk(whom, user, ids)
+        if owner != user or ids is not None:
+            await asyncio.to_thread(own_all, config.sandbox, owner, root=roots[0])  # with what was fetched into it
+        return root, whom, owner
 
     def _share_limits(self, container_id: ContainerId, document: dict[str, Any]) -> tuple[Path, ...]:
         """Put a container under its parent's limits; return the files that its process enters its cgroup by."""
@@ -173,6 +196,12 @@ class Launcher:
         bundle, console = self._bundles / config.container_id, None
         with ExitStack() as closing:
             stdout, stderr, container.rotator = open_streams(config, bundle, user, root, closing)
+            if container.record.users and container.rotator is None:
+                seen = bundle / SHOWN / SANDBOX
+                stdout = await self._mounts.run(partial(mapped_output, seen, STDOUT, stdout))
+                closing.callback(os.close, stdout)
+                stderr = await self._mounts.run(partial(mapped_output, seen, STDERR, stderr))
+                closing.callback(os.close, stderr)
             if config.terminal:
                 console, container.holder = Path(terminals.CONSOLE), terminals.start_holder(bundle, stdout)
             beside = () if enter else self._cgroups.beside(config.container_id)
@@ -271,7 +300,7 @@ class Launcher:
             container.pulling = None
 
     async def _provision(
-        self, container_id: ContainerId, ask: ImageAsk, image: Image, user: HostUser
+        self, container_id: ContainerId, ask: ImageAsk, image: Image, user: HostUser, ids: IdRange | None
     ) -> tuple[ImageRoot, HostUser]:
         """Mount an image; return it and whom its container runs as.
 
@@ -280,7 +309,7 @@ class Launcher:
         """
         if self._provisioner is None:
             raise ValueError("an image came from nowhere")
-        root = await self._provisioner.mount(container_id, image)
+        root = await self._provisioner.mount(container_id, image, ids)
         own = await self._provisioner.user(root) if user.uid == 0 and not ask.user_wins else None
         return root, own or user
 
@@ -294,9 +323,9 @@ def _written_by_tasks(config: ContainerConfig, outermost: LiveContainer | None) 
     return (root, *(Path(volume.source) for volume in outermost.record.volumes))
 
 
-def _hold_all(held: Mapping[Path, Source], private: Collection[str]) -> None:
+def _hold_all(held: Mapping[Path, Source], private: Collection[str], namespaces: UserNamespaces) -> None:
     for target, source in held.items():
-        hold(source, target, private)
+        hold(source, target, private, namespaces)
 
 
 def _let_go(held: Collection[Path]) -> None:

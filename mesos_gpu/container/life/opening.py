@@ -19,6 +19,7 @@ from mesos_gpu.container.life.containerizer import Containerizer
 from mesos_gpu.container.life.execution import Executor
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Images, Provisioner
+from mesos_gpu.container.life.remapping import Remapping, reachable
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.bundle import DEFAULT_PATH, HOST_FILES, HostSetting
 from mesos_gpu.container.spec.config import ContainerConfig
@@ -26,6 +27,7 @@ from mesos_gpu.container.spec.hardening import Hardening, usual_pids_limit
 from mesos_gpu.container.spec.isolation import NO_LABELS, Isolator
 from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.container.spec.seccomp import read_machine
+from mesos_gpu.container.spec.user_namespace import IdRange
 from mesos_gpu.container.state.checkpoints import Checkpoints
 from mesos_gpu.container.supervisor.conmon import Conmon, find_conmon
 from mesos_gpu.errors import ContainerError, CutOff, NotEnoughGpus, Unavailable
@@ -58,6 +60,7 @@ async def open_containerizer(
     private: Collection[Path] = (),
     hardening: Hardening | None = None,
     profiles: Profiles | None = None,
+    users: IdRange | None = None,
 ) -> Containerizer:
     """Return a containerizer that has run a container on this machine; call its `recover` next.
 
@@ -65,7 +68,8 @@ async def open_containerizer(
     `images` no container runs in one; `driver` is what images are told about the GPUs' driver; with `disk`
     sandboxes are measured; `networks` are those that containers may join; nothing in `runtime_dir` and the `private`
     folders is shown to tasks that name it as a volume. `hardening` is by default that of `usual_hardening`, `profiles`
-    are those that tasks may name. Raises Unavailable, saying what is missing and how to get it:
+    are those that tasks may name. With `users` each container has a user namespace, whose users have these numbers of
+    the host. Raises Unavailable, saying what is missing and how to get it:
     root, cgroups, an OCI runtime that works, conmon, an init.
     """
     if os.geteuid() != 0:
@@ -86,19 +90,29 @@ async def open_containerizer(
         hardened = hardening or usual_hardening()
         hidden = tuple(str(path.resolve()) for path in (folder, *private))
         host = HostSetting(
-            str(mounts.rootfs), root, init, rules, cfs_quota, limited, image_init, files, hidden, hardened
+            str(mounts.rootfs), root, init, rules, cfs_quota, limited, image_init, files, hidden, hardened, users
         )
+        if users is not None:
+            _check_reachable(folder)
         parts = _Parts(host, conmon, cgroups, mounts, profiles or Profiles())
         runtime = await find_runtime(partial(_probe, parts, folder / "probe"), runtimes)
     except BaseException:
         mounts.close()
         cgroups.remove_root()
         raise
-    provisioner = None
+    provisioner, remapping = None, Remapping(users, mounts, folder / "bundles")
     if images is not None:
-        provisioner = Provisioner(images, mounts, folder / "bundles", driver or DriverFacts())
+        provisioner = Provisioner(images, mounts, folder / "bundles", driver or DriverFacts(), remapping)
     networks = networks or Networks(folder / NETWORKS)
-    return parts.build(runtime, isolator, folder, provisioner, disk, networks)
+    return parts.build(runtime, isolator, folder, remapping, provisioner, disk, networks)
+
+
+def _check_reachable(folder: Path) -> None:
+    """Raise Unavailable where users of user namespaces cannot get to roots of containers in `folder`."""
+    try:
+        reachable(folder / "roots")
+    except ContainerError as error:
+        raise Unavailable(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +130,7 @@ class _Parts:
         runtime: Runtime,
         isolator: Isolator,
         folder: Path,
+        remapping: Remapping,
         provisioner: Provisioner | None = None,
         disk: DiskRules | None = None,
         networks: Networks | None = None,
@@ -133,6 +148,7 @@ class _Parts:
             disk=disk,
             networks=networks or Networks(folder / NETWORKS),
             profiles=self.profiles,
+            remapping=remapping,
         )
 
 
@@ -153,7 +169,8 @@ async def _probe(parts: _Parts, folder: Path, runtime: Runtime) -> None:
     """Run `true` as any container is run. Raises ContainerError when it does not end well."""
     sandbox = folder / "sandbox"
     sandbox.mkdir(parents=True, exist_ok=True)
-    containerizer = parts.build(runtime, _NoIsolator(), folder)
+    remapping = Remapping(parts.host.users, parts.mounts, folder / "bundles")
+    containerizer = parts.build(runtime, _NoIsolator(), folder, remapping)
     try:
         await containerizer.recover(())  # a probe that was killed
         name = ContainerId(f"probe-{uuid.uuid4()}")
@@ -172,6 +189,7 @@ async def _probe(parts: _Parts, folder: Path, runtime: Runtime) -> None:
             raise CutOff(str(error)) from error
         raise
     finally:
+        remapping.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -15,9 +15,11 @@ from mesos_gpu.container.host.inside import find_image_user, make_folder
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.rootfs import mount_layers
 from mesos_gpu.container.host.users import HostUser
+from mesos_gpu.container.life.remapping import Remapping
 from mesos_gpu.container.spec.bundle import ImageRoot
 from mesos_gpu.container.spec.config import ImageAsk
 from mesos_gpu.container.spec.requirements import DriverFacts, unmet
+from mesos_gpu.container.spec.user_namespace import IdRange
 from mesos_gpu.errors import ContainerError, ImageError
 from mesos_gpu.images.progress import Progress, Tell
 from mesos_gpu.images.store import Image
@@ -44,8 +46,11 @@ class Images(Protocol):
 class Provisioner:
     """The images of one agent's containers."""
 
-    def __init__(self, images: Images, mounts: MountNamespace, bundles: Path, driver: DriverFacts) -> None:
+    def __init__(
+        self, images: Images, mounts: MountNamespace, bundles: Path, driver: DriverFacts, remapping: Remapping
+    ) -> None:
         self._images, self._mounts, self._bundles, self._driver = images, mounts, bundles, driver
+        self._remapping = remapping
 
     async def recover(self, live: Collection[ContainerId]) -> None:
         """Take up what containers used; call it once, first. Raises Conflict, ImageError."""
@@ -74,13 +79,22 @@ class Provisioner:
             raise ImageError(f"the image {ask.name} has no layers, so there is nothing in it to run")
         return image
 
-    async def mount(self, container_id: ContainerId, image: Image) -> ImageRoot:
-        """Mount an image for a container, in its bundle, with the folders that it says it has."""
+    async def mount(self, container_id: ContainerId, image: Image, ids: IdRange | None = None) -> ImageRoot:
+        """Mount an image for a container, in its bundle, with the folders that it says it has.
+
+        With `ids` also where who has these numbers in a user namespace gets to it, and as he is to see it.
+        """
         bundle = self._bundles / container_id
+        folders = (*image.config.volumes, *filter(None, [image.config.workdir]))
 
         def make() -> Path:
+            if ids is not None:
+                root = mount_layers(bundle, image.layers, partial(self._remapping.show, ids), ids.first)
+                for path in folders:
+                    make_folder(root, path, ids.first)
+                return self._remapping.show_root(container_id, root)
             root = mount_layers(bundle, image.layers)
-            for path in (*image.config.volumes, *filter(None, [image.config.workdir])):
+            for path in folders:
                 make_folder(root, path)
             return root
 

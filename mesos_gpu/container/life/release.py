@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.host.processes import Process, pids_naming
+from mesos_gpu.container.life.remapping import roots_of
 from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.mesos.ids import ContainerId
 
@@ -48,7 +49,7 @@ class Releaser:
                 log.warning("container %s: processes %s do not end; still waiting", container_id, pids)
             delay = min(2 * delay, LAST_RETRY_S)
         self._conmon.forget(container_id)
-        await asyncio.to_thread(_remove_bundle, self._bundles / container_id)
+        await asyncio.to_thread(_remove_bundle, self._bundles, container_id)
 
     def _remove_cgroup(self, container_id: ContainerId) -> bool:
         try:
@@ -86,8 +87,10 @@ def starters(bundle: str) -> tuple[str, ...]:
     return bundle, f"--bundle={bundle}", f"--process={bundle}/process.json"
 
 
-def _remove_bundle(bundle: Path) -> None:
+def _remove_bundle(bundles: Path, container_id: ContainerId) -> None:
     """Remove a bundle. An image's mount is seen in other mount namespaces only, and ends with its folder."""
-    with suppress(OSError):
-        (bundle / "rootfs").rmdir()
+    bundle = bundles / container_id
+    for root in (roots_of(bundles) / container_id, bundle / "rootfs"):
+        with suppress(OSError):
+            root.rmdir()
     shutil.rmtree(bundle, ignore_errors=True)

@@ -13,6 +13,7 @@ from mesos_gpu.container.host.beneath import folder_at, give, make_folders, open
 from mesos_gpu.container.host.sources import Source
 from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.container.spec.config import ContainerConfig, Volume
+from mesos_gpu.container.spec.user_namespace import IdRange, only, own
 from mesos_gpu.errors import BadInput, ContainerError
 
 SHOWN, SANDBOX = "shown", "sandbox"
@@ -151,11 +152,12 @@ def _root_of(path: Path, roots: Sequence[Path]) -> tuple[Path, str]:
 
 
 def sources(
-    config: ContainerConfig, bundle: Path, roots: Sequence[Path] = ()
+    config: ContainerConfig, bundle: Path, roots: Sequence[Path], user: HostUser, ids: IdRange | None
 ) -> tuple[ContainerConfig, dict[Path, Source]]:
-    """Return the container with every source of a volume, and its sandbox where an image shows it, in its bundle.
+    """Return the container with every source of a volume, and its sandbox where it is mounted, in its bundle.
 
-    And what has to be held at those places. `roots` as for `prepare_volumes`.
+    And what has to be held at those places. `roots` as for `prepare_volumes`. In a user namespace of these `ids` all in
+    the task's own folders is its users'; of the host's files only what is the `user`'s, as whom it runs here.
     """
     around = roots or (config.sandbox,)
     held: dict[Path, Source] = {}
@@ -163,8 +165,10 @@ def sources(
     for number, volume in enumerate(config.volumes):
         path = config.sandbox / volume.source
         root = next((root for root in around if path.is_relative_to(root)), path.parent if volume.owned else None)
-        held[bundle / SHOWN / str(number)] = Source(path, root, volume.read_only)
+        seen = None if ids is None else only(user, ids) if root is None else own(user, ids)
+        held[bundle / SHOWN / str(number)] = Source(path, root, volume.read_only, seen)
         volumes.append(replace(volume, source=str(bundle / SHOWN / str(number))))
-    if config.image is not None:
-        held[bundle / SHOWN / SANDBOX] = Source(config.sandbox, _root_of(config.sandbox, around)[0])
+    if config.image is not None or ids is not None:
+        seen = None if ids is None else own(user, ids)
+        held[bundle / SHOWN / SANDBOX] = Source(config.sandbox, _root_of(config.sandbox, around)[0], ids=seen)
     return replace(config, volumes=tuple(volumes)), held

@@ -24,6 +24,7 @@ from mesos_gpu.container.spec.linux import (
 )
 from mesos_gpu.container.spec.nesting import cgroup_of
 from mesos_gpu.container.spec.runtime_spec import image_environment, merge
+from mesos_gpu.container.spec.user_namespace import IdRange, UserView
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.images.manifest import ImageConfig
 from mesos_gpu.isolator.plan import DeviceRule, LaunchPlan
@@ -73,6 +74,7 @@ class HostSetting:
     `controllers` are those of `cpu`, `memory` and `pids` that can be limited, a runtime fails at others. `image_init`
     is the init of containers in images: a program that needs no other file, and its arguments. `files` are those of
     HOST_FILES that are there. `private` are folders of the agent, with links resolved, that no volume may show.
+    `users` are the host's numbers that users of containers have, each in a user namespace; None: their own.
     """
 
     rootfs: str
@@ -85,6 +87,7 @@ class HostSetting:
     files: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
     hardening: Hardening = USUAL_HARDENING
+    users: IdRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +145,17 @@ def compose(
     image: ImageRoot | None = None,
     network: NetworkView | None = None,
     sandbox: str | None = None,
+    users: UserView | None = None,
 ) -> dict[str, Any]:
     """Return the document of config.json; `image` is that of a config that asks for one.
 
-    `sandbox` is where such a container's sandbox is found by now. Raises ContainerError for a device node of `plan`
-    outside /dev, BadInput when nothing says what to run.
+    `sandbox` is where its sandbox is found by now, if it is in an image or has a user namespace, `users`. Raises
+    ContainerError for a device node of `plan` outside /dev, BadInput when nothing says what to run.
     """
-    around = _on_host(config, host) if image is None else _in_image(config, plan, host, image, sandbox)
+    around = _around(config, plan, host, image, sandbox, remapped=users is not None)
     views = [] if network is None else [network]
     confined = user.uid != 0 and host.hardening.users_confined
     capabilities = _capabilities(config, confined)
-    limits = {
-        "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota, limit_milli=config.linux.cpus_limit_milli),
-        "memory": memory_document(config.linux, max(config.mem_bytes, MIN_MEM_BYTES)),
-    }
     return {
         "ociVersion": "1.0.2",
         "process": {
@@ -172,28 +172,54 @@ def compose(
         **{name: value for view in views for name, value in view.host_document().items()},
         **_hooks(plan),
         "mounts": [
-            *with_shm(BASE_MOUNTS, config.linux),
+            *(_own_devices(mount, users) for mount in with_shm(BASE_MOUNTS, config.linux)),
             *around.mounts,
-            *_network_mounts(network, host, in_image=image is not None),
+            *_network_mounts(network, host, in_image=image is not None, remapped=users is not None),
             *(_bind(m.source, m.destination, m.read_only) for m in plan.mounts),
             *(_volume(volume, config, around.sandbox) for volume in config.volumes),
         ],
         "linux": {
             "namespaces": [
                 *({"type": kind} for kind in ("pid", "mount", "ipc", "cgroup")),
+                *([] if users is None else [users.namespace()]),
                 *(namespace for view in views for namespace in view.namespaces()),
             ],
             "cgroupsPath": f"/{host.cgroups_root}/{cgroup_of(config.container_id)}",
-            "resources": {
-                "devices": device_rules((*host.base_rules, *plan.rules)),
-                **{name: limit for name, limit in limits.items() if name in host.controllers},
-                **(host.hardening.pids_document() if "pids" in host.controllers else {}),
-            },
-            "devices": [_node(plan, index) for index in range(len(plan.nodes))],
+            "resources": _resources(config, plan, host),
+            # In a user namespace no runtime makes a node that opens: they are in its /dev already.
+            "devices": [] if users is not None else device_nodes(plan),
+            **({} if users is None else users.ids.document()),
             "rootfsPropagation": "rslave",
             **host.hardening.linux_document(capabilities["bounding"]),
         },
     }
+
+
+def _resources(config: ContainerConfig, plan: LaunchPlan, host: HostSetting) -> dict[str, Any]:
+    limits = {
+        "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota, limit_milli=config.linux.cpus_limit_milli),
+        "memory": memory_document(config.linux, max(config.mem_bytes, MIN_MEM_BYTES)),
+    }
+    return {
+        "devices": device_rules((*host.base_rules, *plan.rules)),
+        **{name: limit for name, limit in limits.items() if name in host.controllers},
+        **(host.hardening.pids_document() if "pids" in host.controllers else {}),
+    }
+
+
+def _around(
+    config: ContainerConfig,
+    plan: LaunchPlan,
+    host: HostSetting,
+    image: ImageRoot | None,
+    sandbox: str | None,
+    *,
+    remapped: bool,
+) -> _Surroundings:
+    """Return what is around a container; the sandbox of one on the host's files is mounted only if it is `remapped`."""
+    if image is None:
+        return _on_host(config, host, sandbox if remapped else None)
+    return _in_image(config, plan, host, image, sandbox)
 
 
 def _hooks(plan: LaunchPlan) -> dict[str, Any]:
@@ -214,9 +240,10 @@ def _terminal(config: ContainerConfig) -> dict[str, Any]:
     return {"terminal": True, "consoleSize": {"height": rows, "width": columns}}
 
 
-def _on_host(config: ContainerConfig, host: HostSetting) -> _Surroundings:
+def _on_host(config: ContainerConfig, host: HostSetting, shown: str | None) -> _Surroundings:
     sandbox = str(config.sandbox)
-    return _Surroundings(host.rootfs, (*host.init, *config.argv), config.environment, sandbox, sandbox)
+    mounts = () if shown is None else (_bind(shown, sandbox, read_only=False),)
+    return _Surroundings(host.rootfs, (*host.init, *config.argv), config.environment, sandbox, sandbox, mounts)
 
 
 def _capabilities(config: ContainerConfig, confined: bool) -> dict[str, Any]:
@@ -247,11 +274,16 @@ def _in_image(
     )
 
 
-def _network_mounts(network: NetworkView | None, host: HostSetting, *, in_image: bool) -> list[dict[str, Any]]:
-    """Return the files that tell of the network, and where it is the container's own, /sys as it is seen from there."""
+def _network_mounts(
+    network: NetworkView | None, host: HostSetting, *, in_image: bool, remapped: bool
+) -> list[dict[str, Any]]:
+    """Return the files that tell of the network, and where it is the container's own, /sys as it is seen from there.
+
+    But not for who is `remapped` into a user namespace: the kernel shows it the /sys of its own networks alone.
+    """
     own = [] if network is None else network.mounts(None if in_image else host.files)
     mounts = []
-    if network is not None and network.namespace is not None:
+    if network is not None and network.namespace is not None and not remapped:
         mounts.append(_mount("/sys", "sysfs", "sysfs", "ro", "nosuid", "noexec", "nodev"))
     given = {mount["destination"] for mount in own}
     shared = [_bind(path, path, read_only=True) for path in host.files if in_image and path not in given]
@@ -299,6 +331,18 @@ def _mount(destination: str, kind: str, source: str, *options: str) -> dict[str,
 
 def _bind(source: str, destination: str, read_only: bool) -> dict[str, Any]:
     return _mount(destination, "bind", source, "rbind", "ro" if read_only else "rw", "nosuid", "nodev")
+
+
+def _own_devices(mount: dict[str, Any], users: UserView | None) -> dict[str, Any]:
+    """Return a mount of every container, or the /dev that was made for this one."""
+    if users is None or mount["destination"] != "/dev":
+        return mount
+    return _mount("/dev", "bind", users.devices, "rbind", "rw", "nosuid", "noexec")
+
+
+def device_nodes(plan: LaunchPlan) -> list[dict[str, Any]]:
+    """Return the nodes of a plan as an OCI bundle lists them. Raises ContainerError for one outside /dev."""
+    return [_node(plan, index) for index in range(len(plan.nodes))]
 
 
 def _node(plan: LaunchPlan, index: int) -> dict[str, Any]:

@@ -40,6 +40,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int = 0
     disk_bytes: int = 0
     user: str | None = None
+    users: str = ""
+    """The numbers of its user namespace, FIRST:COUNT; empty: it has none."""
     shares_cgroup: bool = False
     standalone: bool = False
     volumes: tuple[Volume, ...] = ()

@@ -15,6 +15,7 @@ from mesos_gpu.container.spec.config import ImageAsk, Volume
 from mesos_gpu.container.spec.isolation import NO_LABELS, Isolator
 from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
 from mesos_gpu.container.spec.requirements import DriverFacts
+from mesos_gpu.container.spec.user_namespace import IdRange
 from mesos_gpu.errors import Conflict, NotEnoughGpus
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import LaunchPlan
@@ -86,6 +87,7 @@ class Box:
         images: Images | None = None,
         driver: DriverFacts | None = None,
         networks: Networks | None = None,
+        users: IdRange | None = None,
     ) -> Containerizer:
         """Return a containerizer over what earlier ones left; `live` is for its recover."""
         containerizer = await open_containerizer(
@@ -96,6 +98,7 @@ class Box:
             images=images,
             driver=driver,
             networks=networks,
+            users=users,
         )
         self._open.append(containerizer)
         await containerizer.recover(live)
@@ -171,6 +174,7 @@ class Box:
             if path.is_dir()  # before Python 3.11, a pattern that ends in / matches files too
         ]
         found += [f"bundle {path}" for path in (self.folder / "run").glob("bundles/*")]
+        found += [f"root {path}" for path in (self.folder / "run").glob("roots/*")]
         return found
 
 

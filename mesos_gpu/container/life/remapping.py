@@ -1,0 +1,127 @@
+"""What is made ready for a container in a user namespace (`--userns_remap`): its root, its devices, its files' owners.
+
+A runtime mounts in the container's own user namespace, as its root, who is nobody on the host. So all that it needs
+lies where anybody may go, and is mounted there by us, before, in our own namespace of mounts.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from mesos_gpu.container.host.idmaps import UserNamespaces, make_node, map_folder, mount_devices
+from mesos_gpu.container.host.mounts import MS_BIND, MS_REC, call
+from mesos_gpu.container.host.namespace import MountNamespace
+from mesos_gpu.container.spec.bundle import device_nodes
+from mesos_gpu.container.spec.config import ContainerConfig
+from mesos_gpu.container.spec.user_namespace import IdRange, UserView, everyone, read_range
+from mesos_gpu.container.state.live import LiveContainer
+from mesos_gpu.errors import ContainerError
+from mesos_gpu.isolator.plan import LaunchPlan
+from mesos_gpu.mesos.ids import ContainerId
+
+DEVICES = "devices"
+"""Where in a bundle a container's /dev lies."""
+ENTERED_BY_ALL = 0o711
+
+
+def roots_of(bundles: Path) -> Path:
+    """Return the folder that roots of containers in user namespaces are shown in, beside that of their bundles."""
+    return bundles.parent / "roots"
+
+
+class Remapping:
+    """The user namespaces of one agent's containers. `ids` None: new containers have none."""
+
+    def __init__(self, ids: IdRange | None, mounts: MountNamespace, bundles: Path) -> None:
+        self._ids, self._mounts, self._bundles = ids, mounts, bundles
+        self.namespaces = UserNamespaces()
+        """Those that owners of files are taken from; for the mounts' own thread."""
+
+    def admit(self, container: LiveContainer, outermost: LiveContainer | None) -> IdRange | None:
+        """Return the numbers of a container, as it is from now on recorded: a nested one has its outermost parent's."""
+        ids = self._ids
+        if outermost is not None:
+            ids = read_range(outermost.record.users) if outermost.record.users else None
+        container.record = msgspec.structs.replace(container.record, users="" if ids is None else str(ids))
+        return ids
+
+    async def prepare(
+        self, config: ContainerConfig, ids: IdRange, plan: LaunchPlan, outermost: LiveContainer | None, root: str
+    ) -> UserView:
+        """Make a container's /dev, and see that its user can get to its `root`. Raises ContainerError."""
+        reachable(Path(root))
+        if config.image is None:
+            reachable(config.sandbox)
+        devices = self._bundles / config.container_id / DEVICES
+        await self._mounts.run(partial(_devices, devices, ids.first, plan))
+        joined = None
+        if outermost is not None and outermost.init is not None:
+            joined = f"/proc/{outermost.init.pid}/ns/user"
+        return UserView(ids, str(devices), joined)
+
+    def show(self, ids: IdRange, folder: Path, target: Path) -> None:
+        """Mount a folder of ours as containers are to see it. In the mounts' own thread only. Raises ContainerError."""
+        map_folder(folder, target, self.namespaces.descriptor(everyone(ids)))
+
+    def show_root(self, container_id: ContainerId, root: Path) -> Path:
+        """Mount an image's root where its container's user can get to it. In the mounts' own thread only."""
+        place = roots_of(self._bundles) / container_id
+        try:
+            place.parent.mkdir(mode=ENTERED_BY_ALL, exist_ok=True)
+            place.parent.chmod(ENTERED_BY_ALL)
+            place.mkdir(mode=ENTERED_BY_ALL)
+            call("mount", os.fsencode(root), os.fsencode(place), None, MS_BIND | MS_REC, None)
+        except OSError as error:
+            raise ContainerError(f"cannot show {root} at {place}: {error.strerror}") from error
+        return place
+
+    def close(self) -> None:
+        """Give up the namespaces."""
+        self.namespaces.close()
+
+
+def reachable(path: Path) -> None:
+    """Raise ContainerError when a folder on the way to `path` is closed to users who own nothing."""
+    for folder in reversed(path.parents):
+        mode = folder.stat().st_mode & 0o7777
+        if not mode & 0o001:
+            raise ContainerError(
+                f"{folder} (mode {mode:04o}) is closed to others, and in a user namespace (--userns_remap) every user "
+                f"is one of them, so nobody gets to {path}: chmod o+x {folder}, or give the agent another folder"
+            )
+
+
+def mapped_output(sandbox: Path, name: str, file: int) -> int:
+    """Open a file of a sandbox again, as its container's users see it, who may open it by /dev/stdout then.
+
+    `sandbox` is where it is mounted for them. Raises ContainerError when it is not `file` any more.
+    """
+    try:
+        again = os.open(sandbox / name, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise ContainerError(f"cannot open the container's {name} again: {error.strerror}") from error
+    if not os.path.samestat(os.fstat(again), os.fstat(file)):
+        os.close(again)
+        raise ContainerError(f"another file took the place of the container's {name}")
+    os.set_blocking(again, True)
+    return again
+
+
+def _devices(target: Path, owner: int, plan: LaunchPlan) -> None:
+    """Make a container's /dev with the nodes of a plan."""
+    mount_devices(target, owner)
+    for node in device_nodes(plan):
+        place = target / str(node["path"]).removeprefix("/dev/")
+        try:
+            for folder in reversed(place.relative_to(target).parents[:-1]):
+                with suppress(FileExistsError):
+                    (target / folder).mkdir()
+                    os.chown(target / folder, owner, owner)
+            make_node(place, node["major"], node["minor"], node["fileMode"], owner + node["uid"], owner + node["gid"])
+        except OSError as error:
+            raise ContainerError(f"cannot make the device node {node['path']}: {error.strerror}") from error

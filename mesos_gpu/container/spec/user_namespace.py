@@ -1,0 +1,141 @@
+"""User namespaces of containers: which numbers their users have on the host, and whose files are whose. Pure.
+
+As Docker's `userns-remap`: user n of a container is the host's user `first + n`, who owns nothing and may do nothing
+there. Mounts map owners (mount_setattr(2), MOUNT_ATTR_IDMAP): what a task's own user owns on disk is his in the
+container, too, and an image's layers are those of the container's users. Nobody else's number is ever written to disk:
+with it a container's root could leave a program there that is set-user-ID of the host's root.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from mesos_gpu.container.host.users import Extent, HostUser, IdMap
+from mesos_gpu.errors import BadInput
+
+LAST_ID = (1 << 32) - 2
+"""The largest number that a user can have; the one above it means nobody at all."""
+FEWEST = 65536
+"""Kubernetes' and Docker's least, too: `nobody`, 65534, and every number that images use must be among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdRange:
+    """The host's numbers, of users and of groups, that containers' users have: `count` from `first` on."""
+
+    first: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.first}:{self.count}"
+
+    def __contains__(self, number: object) -> bool:
+        """Return whether one of the host's users or groups lies in the range."""
+        return isinstance(number, int) and self.first <= number < self.first + self.count
+
+    def document(self) -> dict[str, Any]:
+        """Return the part of `linux` of an OCI bundle that says so."""
+        extent = {"containerID": 0, "hostID": self.first, "size": self.count}
+        return {"uidMappings": [extent], "gidMappings": [dict(extent)]}
+
+    def check_user(self, user: HostUser) -> None:
+        """Raise BadInput for a user who can be nobody in a container."""
+        for what, number in (("user", user.uid), ("group", user.gid), *(("group", group) for group in user.groups)):
+            if number >= self.count:
+                raise BadInput(
+                    f"the {what} {number} has no number in a user namespace of {self.count} "
+                    f"(--userns_remap={self}): give the agent a range of at least {number + 1}"
+                )
+
+
+def read_range(text: str) -> IdRange:
+    """Return the range that `FIRST:COUNT` names, as a line of /etc/subuid does after the name. Raises BadInput."""
+    found = re.fullmatch(r"([0-9]{1,10}):([0-9]{1,10})", text)
+    if found is None:
+        raise BadInput(f"{text!r} is not FIRST:COUNT, such as 100000:65536")
+    first, count = int(found[1]), int(found[2])
+    if count < FEWEST:
+        raise BadInput(f"{count} numbers are too few: images use those up to {FEWEST - 1}, so {FEWEST} are needed")
+    if first < FEWEST:
+        raise BadInput(f"{first} is too low: the numbers below {FEWEST} are those of the host's own users")
+    if first + count - 1 > LAST_ID:
+        raise BadInput(f"{first + count - 1} is beyond the largest number of a user, {LAST_ID}")
+    return IdRange(first, count)
+
+
+def everyone(ids: IdRange) -> IdMap:
+    """Return the map by which each owner on disk is the container's user of that number."""
+    extent = ((0, ids.first, ids.count),)
+    return IdMap(extent, extent)
+
+
+def only(user: HostUser, ids: IdRange) -> IdMap | None:
+    """Return the map by which a user has of the host's files what is his, and nobody else's; None for root.
+
+    Groups are his own but root's. Root has nothing on the host: that is what the namespace is for.
+    """
+    users, groups = _kept(user, ids)
+    if not users:
+        return None
+    return IdMap(_same(users, ids), _same(groups, ids))
+
+
+def own(user: HostUser, ids: IdRange) -> IdMap | None:
+    """Return the map by which all in a task's own folder is its users', as `on_disk` has them; None: none is needed."""
+    users, groups = _kept(user, ids)
+    if not users:
+        return None
+    return IdMap(_same(users, ids) + _rest(users, ids), _same(groups, ids) + _rest(groups, ids))
+
+
+def on_disk(who: HostUser, user: HostUser, ids: IdRange) -> HostUser:
+    """Return as whom one of a container's users is written to disk; `user` is whom the task runs as on this host."""
+    users, groups = _kept(user, ids)
+    uid = who.uid if who.uid in users else ids.first + who.uid
+    return HostUser(uid, who.gid if who.gid in groups else ids.first + who.gid)
+
+
+MOST_GROUPS = 100
+"""The kernel takes 340 lines of a map, and each number takes three at most."""
+
+
+def _kept(user: HostUser, ids: IdRange) -> tuple[list[int], list[int]]:
+    """Return the numbers of a user, and of his groups, that are the same on disk; root's are not."""
+    if not 0 < user.uid < ids.count:
+        return [], []
+    groups = dict.fromkeys(number for number in (user.gid, *user.groups) if 0 < number < ids.count)
+    return [user.uid], sorted(list(groups)[:MOST_GROUPS])
+
+
+def _same(numbers: Collection[int], ids: IdRange) -> tuple[Extent, ...]:
+    return tuple((number, ids.first + number, 1) for number in numbers)
+
+
+def _rest(numbers: Collection[int], ids: IdRange) -> tuple[Extent, ...]:
+    """Return the lines for all others, who are on disk who they are on the host; `numbers` are sorted."""
+    found, start = [], ids.first
+    for number in numbers:
+        found.append((start, start, ids.first + number - start))
+        start = ids.first + number + 1
+    found.append((start, start, ids.first + ids.count - start))
+    return tuple(extent for extent in found if extent[2])
+
+
+@dataclass(frozen=True, slots=True)
+class UserView:
+    """A container's user namespace: its numbers, where its root is found, and where its devices.
+
+    A runtime looks the root up as the container's root, who is nobody on the host; so no folder on the way may be
+    closed to others. `joined` is the namespace of the container that it is nested in, None for one of its own.
+    """
+
+    ids: IdRange
+    devices: str
+    joined: str | None = None
+
+    def namespace(self) -> dict[str, str]:
+        """Return it as a runtime's configuration lists it."""
+        return {"type": "user"} if self.joined is None else {"type": "user", "path": self.joined}

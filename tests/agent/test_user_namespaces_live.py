@@ -1,0 +1,68 @@
+"""The agent program with `--userns_remap`: tasks and task groups with simulated GPUs, across its death."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.agent.live import LiveAgent, live_agent
+
+pytestmark = pytest.mark.root
+
+FLAG = "--userns_remap=1600000000:65536"
+LOOK = r"""
+xargs < /proc/self/uid_map; id -u
+ls /dev | grep -E '^nvidia[0-9]+$' | wc -l; nvidia-smi -L | wc -l
+for node in /dev/nvidia[0-9]*; do { : < $node; } 2>&1 | sed 's/.*: //'; done
+touch /etc/mesos-gpu-test 2>&1 | sed 's/.*: //'
+echo looked; exec sleep 600
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that anybody may enter; those of pytest are closed."""
+    place = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="mesos-gpu-test-"))
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+async def agent(place: Path) -> AsyncIterator[LiveAgent]:
+    async with live_agent(place, FLAG) as live:
+        yield live
+
+
+async def test_tasks_have_their_gpus_and_are_nobody_on_the_host(agent: LiveAgent) -> None:
+    agent.run("root", LOOK, gpus=2)
+    agent.run("nobody", "", command={"value": LOOK, "user": "nobody"}, gpus=1)
+    for task_id, gpus, uid in (("root", 2, 0), ("nobody", 1, 65534)):
+        said = (await agent.until_said(task_id, "looked")).splitlines()
+        # ENXIO from the kernel, which has no such driver here: it was allowed.
+        expected = ["0 1600000000 65536", str(uid), str(gpus), str(gpus), *gpus * ["No such device or address"]]
+        assert said == [*expected, "Permission denied", "looked"]
+    pids = [int(pid.name) for pid in Path("/proc").iterdir() if pid.name.isdecimal() and _uid(pid) >= 1_600_000_000]
+    assert pids
+    agent.run("other", "true", gpus=2)
+    assert "only 1 available" in (await agent.reaches("other", "TASK_FAILED"))["message"]
+    await agent.signal(signal.SIGKILL)
+    await agent.start(FLAG)
+    agent.kill("root")
+    await agent.reaches("root", "TASK_KILLED")
+    agent.run("again", "nvidia-smi -L", gpus=3)
+    await agent.reaches("again", "TASK_FINISHED")
+    assert (await agent.said("again")).count("Simulated GPU") == 3
+
+
+def _uid(process: Path) -> int:
+    try:
+        return os.stat(process).st_uid  # noqa: PTH116
+    except OSError:
+        return 0
