@@ -104,14 +104,14 @@ def plan(profiles: Sequence[MigProfile], there: Sequence[Instance], wanted: Want
     found = _divide(known, used, there, asked)
     if found is not None:
         return found
-    if _divide(known, (), there, asked) is None:
+    room = _Room(known)
+    if not room.has(asked, ()):
         raise BadInput(
             f"{words(asked)} do not fit this GPU together; what fits is a division such as {_largest(known)}"
         )
     for size in range(1, len(used) + 1):
         for ended in combinations(used, size):
-            rest = tuple(one for one in used if one not in ended)
-            if _divide(known, rest, there, asked) is not None:
+            if room.has(asked, tuple(one for one in used if one not in ended)):
                 names = "; ".join(f"{one.place.profile} at {one.place.start}, used by {one.used}" for one in ended)
                 raise Conflict(
                     f"{words(asked)} need the place of what is in use: {names}. End that first, or wait for it"
@@ -160,17 +160,11 @@ def _divide(
 ) -> MigPlan | None:
     """Return the best plan, or None when no division has it all."""
     held = Counter(one.place.profile.lower() for one in used)
-    to_place = tuple(sorted((name, count - held[name]) for name, count in asked.items() if count > held[name]))
-    if any(count + held[name] > known[name].most for name, count in to_place):
+    left = _to_place(known, used, asked)
+    if left is None:
         return None
     idle = {one.place: one for one in there if one not in used}
-    taken = 0
-    for one in used:
-        taken |= one.place.slices
-    needed = sum(known[name].size * count for name, count in to_place)
-    if needed > max(map(_end, known.values())) - taken.bit_count():
-        return None
-    best = _best(known, to_place, taken, frozenset(idle))
+    best = _best(known, *left, frozenset(idle))
     if best is None:
         return None
     chosen = set(best)
@@ -188,14 +182,62 @@ def _divide(
     )
 
 
+Left = tuple[tuple[str, int], ...]
+"""How many of each profile have no place yet."""
+
+
+def _to_place(known: Mapping[str, MigProfile], used: Sequence[Instance], asked: Wanted) -> tuple[Left, int] | None:
+    """Return what is to be placed beside what is used, the widest first, and the slices that are taken.
+
+    None when the numbers alone say that it cannot be.
+    """
+    held = Counter(one.place.profile.lower() for one in used)
+    left = [(name, count - held[name]) for name, count in asked.items() if count > held[name]]
+    if any(count + held[name] > known[name].most for name, count in left):
+        return None
+    taken = sum(one.place.slices for one in used)
+    needed = sum(known[name].size * count for name, count in left)
+    if needed > max(map(_end, known.values())) - taken.bit_count():
+        return None
+    # Of the widest there are the fewest places: fewer ways are tried in vain.
+    return tuple(sorted(left, key=lambda one: (-known[one[0]].size, one))), taken
+
+
+class _Room:
+    """Whether instances find room. What was tried is remembered: refusals ask for much that is alike."""
+
+    def __init__(self, known: Mapping[str, MigProfile]) -> None:
+        self._known = known
+        self._options = {name: tuple(place.slices for place in _places([one])) for name, one in known.items()}
+        self._tried: dict[tuple[Left, int, int], bool] = {}
+
+    def has(self, asked: Wanted, used: Sequence[Instance]) -> bool:
+        """Return whether some division has all that is asked for beside what is used."""
+        left = _to_place(self._known, used, asked)
+        return left is not None and self._fits(*left, 0)
+
+    def _fits(self, left: Left, taken: int, first: int) -> bool:
+        if not left:
+            return True
+        key = left, taken, first
+        if key not in self._tried:
+            (name, count), *others = left
+            rest = ((name, count - 1), *others) if count > 1 else tuple(others)
+            self._tried[key] = any(
+                not slices & taken and self._fits(rest, taken | slices, first + at + 1 if count > 1 else 0)
+                for at, slices in enumerate(self._options[name][first:])
+            )
+        return self._tried[key]
+
+
 def _best(
-    known: Mapping[str, MigProfile], to_place: tuple[tuple[str, int], ...], taken: int, idle: frozenset[Placed]
+    known: Mapping[str, MigProfile], to_place: Left, taken: int, idle: frozenset[Placed]
 ) -> tuple[Placed, ...] | None:
     """Return places for all of `to_place` in free slices that keep the most of what is idle there already."""
     options = {name: tuple(_places([known[name]])) for name, _ in to_place}
 
     @cache
-    def rest(left: tuple[tuple[str, int], ...], taken: int, first: int) -> tuple[int, tuple[Placed, ...]] | None:
+    def rest(left: Left, taken: int, first: int) -> tuple[int, tuple[Placed, ...]] | None:
         if not left:
             return 0, ()
         (name, count), *others = left
@@ -215,9 +257,7 @@ def _best(
                 best = kept, (place, *further[1])
         return best
 
-    # The widest first: fewer ways are tried in vain.
-    order = tuple(sorted(to_place, key=lambda asked: (-known[asked[0]].size, asked)))
-    found = rest(order, taken, 0)
+    found = rest(to_place, taken, 0)
     return None if found is None else found[1]
 
 

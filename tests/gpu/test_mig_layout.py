@@ -84,10 +84,11 @@ def test_what_is_no_division_is_refused(text: str) -> None:
         read_wanted(text)
 
 
-@pytest.mark.parametrize("model", ["A30", pytest.param("A100-40GB", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "model", ["A30", *(pytest.param(name, marks=pytest.mark.slow) for name in MODELS if name != "A30")]
+)
 def test_every_state_with_anything_in_use_is_divided_exactly_as_trying_all_says(model: str) -> None:
-    # What an A100 can hold, an H100 and an H200 can: only the names differ. What matters of those in use is which
-    # slices they take and how many of each profile there are.
+    # What matters of those in use is which slices they take and how many of each profile there are.
     profiles = MODELS[model]
     divisions = list(states(profiles))
     every = set(divisions)
