@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import total_ordering
 from typing import Protocol
+
+from mesos_gpu.gpu.mig_layout import MigCard
 
 NVIDIA_MAJOR = 195
 """Character device major of /dev/nvidia<N> and /dev/nvidiactl, fixed by the driver."""
@@ -237,6 +240,13 @@ class GpuDriver(Protocol):
         """Call `on_event`, from a thread of the driver's, for each event from now on; return what ends that.
 
         The ending waits for the thread, so no event comes after it; it may be called twice.
+        """
+
+    def divided(self, gpu: str, holders: Mapping[str, str]) -> AbstractContextManager[MigCard]:
+        """Open a GPU in MIG mode, by index or UUID, for as long as it is divided. It may block: not for a loop.
+
+        `holders`: who holds instances of it, by UUID, in words; processes on them are found beside. Raises DeviceError
+        for a GPU that is not here or not in MIG mode.
         """
 
     def retest(self, gpu: Gpu) -> str | None:

@@ -45,6 +45,7 @@ def open_driver(
                 machine=simulated_machine,
                 make=simulated_make,
                 cards=simulated_cards,
+                mig_instances=instances,
             )
         case "nvml":
             from mesos_gpu.gpu.nvml import NvmlDriver

@@ -13,7 +13,7 @@ from typing import Any
 
 from mesos_gpu.errors import Conflict, DeviceError
 from mesos_gpu.gpu.binding import INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, code_of, optional, text_of
-from mesos_gpu.gpu.mig_layout import Instance, MigProfile, Placed
+from mesos_gpu.gpu.mig_layout import Instance, MigCard, MigProfile, Placed
 
 IN_USE = 19
 ENOUGH = 64
@@ -164,7 +164,7 @@ class MigDevice:
             yield int(nvml.nvmlDeviceGetGpuInstanceId(part)), uuid, user
 
 
-def apply(device: MigDevice, destroy: Sequence[Instance], create: Sequence[Placed]) -> None:
+def apply(device: MigCard, destroy: Sequence[Instance], create: Sequence[Placed]) -> None:
     """Carry a plan out. When a step fails, what was done is undone as far as it goes. Raises Conflict, DeviceError."""
     ended: list[Instance] = []
     made: list[Placed] = []
@@ -182,7 +182,7 @@ def apply(device: MigDevice, destroy: Sequence[Instance], create: Sequence[Place
         raise
 
 
-def _undo(device: MigDevice, ended: Sequence[Instance], made: Sequence[Placed]) -> list[str]:
+def _undo(device: MigCard, ended: Sequence[Instance], made: Sequence[Placed]) -> list[str]:
     wrong = []
     for instance in device.instances():
         if instance.place in made:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
+from typing import Protocol
 
 from mesos_gpu.errors import BadInput, Conflict
 
@@ -67,6 +68,31 @@ class MigPlan:
     create: tuple[Placed, ...]
     beyond: tuple[Instance, ...] = field(default=())
     """Of those kept: not wished for, but in use."""
+
+
+class MigCard(Protocol):
+    """A GPU in MIG mode while it is divided."""
+
+    @property
+    def uuid(self) -> str:
+        """Return that of the whole GPU."""
+
+    @property
+    def model(self) -> str:
+        """Return the name of the GPU."""
+
+    @property
+    def profiles(self) -> Sequence[MigProfile]:
+        """Return the profiles that it has, with their places."""
+
+    def instances(self) -> Sequence[Instance]:
+        """Return the instances that are there, and by whom each is used. Raises DeviceError."""
+
+    def create(self, place: Placed) -> None:
+        """Make an instance there, of which all computes. All or nothing. Raises DeviceError."""
+
+    def destroy(self, instance: Instance) -> None:
+        """End an instance. Raises Conflict when something has begun to use it, DeviceError."""
 
 
 Wanted = Mapping[str, int]

@@ -6,6 +6,7 @@ of these models. Sizes are memory slices: four on an A30, eight on the others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from mesos_gpu.gpu.mig_layout import MigProfile
@@ -39,3 +40,16 @@ MODELS: Mapping[str, Sequence[MigProfile]] = {
     "H100-80GB": _eighths("10gb", "20gb", "40gb", "80gb"),
     "H200-141GB": _eighths("18gb", "35gb", "71gb", "141gb"),
 }
+
+
+def profiles_of(name: str, memory_mib: int | None) -> Sequence[MigProfile]:
+    """Return the profiles of a GPU that calls itself so, such as `NVIDIA A100-SXM4-40GB`; none where it has none."""
+    for model, profiles in MODELS.items():
+        kind, _, size = model.partition("-")
+        if not re.search(rf"\b{kind}\b", name):
+            continue
+        gib = int(size.removesuffix("GB")) if size else 0
+        # The A100 is sold in two sizes; what it has tells them apart where the name does not.
+        if kind != "A100" or size in name or abs((memory_mib or 0) / 1024 - gib) < gib / 4:
+            return profiles
+    return ()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from mesos_gpu.errors import DeviceError
 from mesos_gpu.gpu.device import CardMemory, DeviceNode, Gpu, GpuDetails, GpuUsage, HealthEvent, Topology
+from mesos_gpu.gpu.mig_layout import MigCard
 
 
 class NullDriver:
@@ -42,6 +44,10 @@ class NullDriver:
     def watch_health(self, on_event: Callable[[HealthEvent], None]) -> Callable[[], None]:
         """Watch nothing."""
         return lambda: None
+
+    def divided(self, gpu: str, holders: Mapping[str, str]) -> AbstractContextManager[MigCard]:
+        """Raise DeviceError: there is no GPU."""
+        raise DeviceError(f"there is no GPU {gpu} here: no driver is used (--gpu_driver)")
 
     def retest(self, gpu: Gpu) -> str | None:
         """Return that there is no driver."""

@@ -28,6 +28,7 @@ from mesos_gpu.gpu.device import CardMemory, DeviceNode, Gpu, GpuDetails, GpuUsa
 from mesos_gpu.gpu.links import Board, read_topology
 from mesos_gpu.gpu.mig import REAL_CAPABILITIES, Capabilities, instances
 from mesos_gpu.gpu.mig_device import MigDevice
+from mesos_gpu.gpu.mig_layout import MigCard
 from mesos_gpu.gpu.numbers import PROC_DEVICES
 from mesos_gpu.gpu.nvml_readings import details_of, usage_of
 from mesos_gpu.gpu.watch import USUAL_PACE, HealthWatch, Pace
@@ -166,6 +167,11 @@ class NvmlDriver:
             self._watches.discard(watch)
 
         return end
+
+    @contextmanager
+    def divided(self, gpu: str, holders: Mapping[str, str]) -> Iterator[MigCard]:
+        """Open a GPU in MIG mode for as long as it is divided. Raises DeviceError."""
+        yield MigDevice(self._nvml, gpu, holders)
 
     def retest(self, gpu: Gpu) -> str | None:
         """Return why the GPU is not fit: it does not answer, or the driver asks for a reset or more."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -24,8 +25,13 @@ from mesos_gpu.gpu.device import (
     Topology,
 )
 from mesos_gpu.gpu.faults import Faults
+from mesos_gpu.gpu.health import affected
+from mesos_gpu.gpu.mig_layout import MigCard
+from mesos_gpu.gpu.mig_models import profiles_of
 from mesos_gpu.gpu.numbers import PROC_DEVICES, read_character_majors
+from mesos_gpu.gpu.simulated_mig import SimulatedMig, parts_of
 from mesos_gpu.simulated.client import Cards, CardsRefused, CardsSilent
+from mesos_gpu.simulated.running import DIVIDED
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +125,8 @@ class SimulatedDriver:
     `faults` names a file that says which of them are unhealthy (see `Faults`), so that a whole box can be tested.
     Those of different `machine` numbers have different UUIDs, as the GPUs of several agents must. `make` says what
     they show of themselves. `cards` is where the program answers that plays them (mesos_gpu/simulated); without it
-    they are idle. Raises BadFlag when `count` is not 0..254 or the make cannot be, DeviceError when no major
+    they are idle. With `mig_instances` those of a model that has MIG are in MIG mode, and their instances are listed
+    as if each were a GPU. Raises BadFlag when `count` is not 0..254 or the make cannot be, DeviceError when no major
     number is left for nvidia-uvm.
     """
 
@@ -135,6 +142,7 @@ class SimulatedDriver:
         machine: int = 0,
         make: Make | None = None,
         cards: Path | None = None,
+        mig_instances: bool = False,
     ) -> None:
         if not 0 <= count <= MAX_GPUS:
             raise BadFlag("simulated_gpus", f"must be 0 to {MAX_GPUS}, not {count}")
@@ -151,13 +159,31 @@ class SimulatedDriver:
         self._uvm_major = free[0]
         self._make = (make or Make()).checked()
         self.version: str | None = self._make.driver_version
-        self._gpus = tuple(_gpu(index, machine, self._make) for index in range(count))
-        self._faults = Faults(faults, self._gpus)
+        self.profiles = profiles_of(self._make.model, self._make.memory_mib) if mig_instances and cards else ()
+        """What each of them can be divided into, in MIG mode; empty where they are not."""
+        self.boards = tuple(_gpu(index, machine, self._make, divided=bool(self.profiles)) for index in range(count))
+        """The whole GPUs, in MIG mode or not."""
+        if self.profiles and len(free) < 2:
+            raise DeviceError(f"no major number is free for a simulated nvidia-caps in {proc_devices}")
+        self._caps_major = free[1] if self.profiles else 0
+        self._faults = Faults(faults, self.boards)
         self._cards = cards
 
     def gpus(self) -> Sequence[Gpu]:
-        """Return the simulated GPUs; minor and index are equal."""
-        return self._gpus
+        """Return the simulated GPUs, of those in MIG mode the instances; minor and index are equal."""
+        return tuple(gpu for _, gpu in self._slots()) if self.profiles else self.boards
+
+    def _slots(self) -> Iterator[tuple[int, Gpu]]:
+        """Yield each MIG instance with its slot."""
+        assert self._cards is not None
+        for board in self.boards:
+            yield from parts_of(board, self.profiles, self._cards.parent / DIVIDED, self._caps_major)
+
+    def _board(self, gpu: Gpu) -> Gpu | None:
+        """Return the whole GPU of one that is here, None of another."""
+        if gpu not in (self.gpus() if self.profiles else self.boards):
+            return None
+        return self.boards[gpu.index]
 
     def control_nodes(self) -> Sequence[DeviceNode]:
         """Return nvidiactl, nvidia-uvm and nvidia-uvm-tools, also when there are no GPUs."""
@@ -172,11 +198,14 @@ class SimulatedDriver:
 
         Raises DeviceError when the GPU is said to be lost or is not here.
         """
-        if gpu not in self._gpus:
+        board = self._board(gpu)
+        if board is None:
             raise DeviceError(f"there is no GPU {gpu.uuid}")
-        if self._faults.of(gpu).lost:
+        if self._faults.of(board).lost:
             raise DeviceError(f"GPU {gpu.uuid} is lost")
         busy_percent, used = self._does(gpu)
+        if gpu.mig is not None:
+            return GpuUsage(memory_used_mib=-(-used >> 20), memory_total_mib=gpu.memory_mib)
         return replace(
             _IDLE,
             memory_used_mib=-(-used >> 20),
@@ -188,7 +217,7 @@ class SimulatedDriver:
 
     def details(self, gpu: Gpu) -> GpuDetails:
         """Return what a Tesla P100 is, of the NUMA node that `topology` says; nothing of a GPU that is not here."""
-        return replace(_DETAILS, numa_node=gpu.index // _IN_A_NODE) if gpu in self._gpus else GpuDetails()
+        return replace(_DETAILS, numa_node=gpu.index // _IN_A_NODE) if self._board(gpu) else GpuDetails()
 
     def memory(self) -> CardMemory | None:
         """Return that this driver cannot tell: cards that are shared are programs, which are asked themselves."""
@@ -198,9 +227,10 @@ class SimulatedDriver:
         """Return how busy a card is, in percent, and how many bytes of it are taken."""
         if self._cards is None:
             return 0, 0
+        slot = "" if gpu.mig is None else "".join(f".{slot}" for slot, part in self._slots() if part == gpu)
         try:
             with Cards(self._cards, answer_s=ANSWER_S) as cards:
-                busy_percent, used, *_ = map(int, cards.ask(f"card {gpu.minor}").split())
+                busy_percent, used, *_ = map(int, cards.ask(f"card {gpu.minor}{slot}").split())
         except (CardsSilent, CardsRefused) as error:
             _log.debug("the simulated GPUs are taken for idle: %s", error)
             return 0, 0
@@ -209,16 +239,35 @@ class SimulatedDriver:
     def topology(self) -> Topology:
         """Return pairs bridged with NVLink, each on a switch of its own; two pairs to a NUMA node."""
         return Topology(
-            {frozenset((one.uuid, other.uuid)): _link(one, other) for one, other in combinations(self._gpus, 2)}
+            {frozenset((one.uuid, other.uuid)): _link(one, other) for one, other in combinations(self.boards, 2)}
         )
 
     def watch_health(self, on_event: Callable[[HealthEvent], None]) -> Callable[[], None]:
         """Call `on_event` for what stands in the file of faults, now and whenever it changes."""
-        return self._faults.watch(on_event)
+
+        def told(event: HealthEvent) -> None:
+            for gpu in affected(self.gpus(), str(event.uuid)):
+                on_event(replace(event, uuid=gpu.uuid))
+
+        return self._faults.watch(told)
+
+    @contextmanager
+    def divided(self, gpu: str, holders: Mapping[str, str]) -> Iterator[MigCard]:
+        """Open a GPU in MIG mode for as long as it is divided. Raises DeviceError."""
+        board = next((one for one in self.boards if gpu in (str(one.index), one.uuid)), None)
+        if board is None:
+            raise DeviceError(f"there is no GPU {gpu} here; there are {len(self.boards)}")
+        if not self.profiles or self._cards is None:
+            raise DeviceError(
+                f"GPU {gpu} ({board.name}) is not in MIG mode: simulated GPUs are with --mig_strategy=single and a "
+                "model that has it, such as --simulated_gpu_model=NVIDIA-A100-SXM4-40GB"
+            )
+        yield SimulatedMig(board, self.profiles, self._cards, holders)
 
     def retest(self, gpu: Gpu) -> str | None:
         """Return why the GPU is not fit: what the file of faults says of it now."""
-        return self._faults.of(gpu).why_not_fit() if gpu in self._gpus else "there is no such GPU"
+        board = self._board(gpu)
+        return "there is no such GPU" if board is None else self._faults.of(board).why_not_fit()
 
 
 def _link(one: Gpu, other: Gpu) -> Link:
@@ -228,7 +277,7 @@ def _link(one: Gpu, other: Gpu) -> Link:
     return Link(Level.HOST_BRIDGE if same_node else Level.SYSTEM)
 
 
-def _gpu(index: int, machine: int, make: Make) -> Gpu:
+def _gpu(index: int, machine: int, make: Make, *, divided: bool) -> Gpu:
     name = f"{machine}/{index}" if machine else str(index)
     return Gpu(
         minor=index,
@@ -237,4 +286,5 @@ def _gpu(index: int, machine: int, make: Make) -> Gpu:
         name=make.model,
         memory_mib=make.memory_mib,
         bus_id=f"00000000:{index + 1:02X}:00.0",
+        mig_enabled=True if divided else None,
     )

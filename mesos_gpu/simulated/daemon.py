@@ -6,17 +6,19 @@ It ends when it has had no client for `ALONE_S`; the agent is one as long as it 
 from __future__ import annotations
 
 import array
+import json
 import os
 import selectors
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from mesos_gpu.simulated.desk import Answers, Desk
+from mesos_gpu.simulated.division import Divisions, Instance, Profile, read, shown
 from mesos_gpu.simulated.machine import Machine
-from mesos_gpu.simulated.peers import may_use, peer_of
+from mesos_gpu.simulated.peers import may_use, may_use_part, peer_of
 
 ALONE_S = 3.0
 """How long the cards are there for nobody."""
@@ -26,10 +28,21 @@ LISTEN = b"listen\n"
 
 
 class Daemon:
-    """The cards behind their sockets. `root` is the name of the containers' cgroup."""
+    """The cards behind their sockets. `root` is the name of the containers' cgroup.
 
-    def __init__(self, sizes: Mapping[int, int], root: str) -> None:
-        self._desk, self._root = Desk(Machine(sizes)), root
+    `profiles` are those of cards in MIG mode, whose instances are kept in the file `divided`: they outlive it.
+    """
+
+    def __init__(
+        self,
+        sizes: Mapping[int, int],
+        root: str,
+        profiles: Mapping[int, Sequence[Profile]] | None = None,
+        divided: Path | None = None,
+    ) -> None:
+        machine, self._divided = Machine(sizes), divided
+        self._desk, self._root = Desk(machine, Divisions(machine, profiles, kept(divided))), root
+        self._kept = self._divisions()
         self._selector = selectors.DefaultSelector()
         self._clients: dict[int, socket.socket] = {}
         self._control: set[int] = set()
@@ -72,7 +85,7 @@ class Daemon:
         self._clients[number] = connection
         if control and not peer.owner:
             self._control.add(number)
-        self._desk.come(number, peer, card, partial(may_use, peer))
+        self._desk.come(number, peer, card, partial(may_use, peer), partial(may_use_part, peer))
         self._selector.register(connection, selectors.EVENT_READ)
 
     def _hear(self, number: int) -> None:
@@ -95,9 +108,23 @@ class Daemon:
         except OSError:
             data = b""
         if data:
-            self._tell(self._desk.hear(number, data, time.monotonic_ns()))
+            answers = self._desk.hear(number, data, time.monotonic_ns())
+            self._keep()
+            self._tell(answers)
         else:
             self._gone(number)
+
+    def _divisions(self) -> dict[str, object]:
+        return {str(card): shown(division) for card, division in self._desk.divisions.cards.items()}
+
+    def _keep(self) -> None:
+        """Write the instances down where they have changed, before anybody hears of it."""
+        if self._divided is None or (now := self._divisions()) == self._kept:
+            return
+        aside = self._divided.with_suffix(".new")
+        aside.write_text(json.dumps(now))
+        aside.replace(self._divided)
+        self._kept = now
 
     def _gone(self, number: int) -> None:
         connection = self._clients.pop(number)
@@ -151,9 +178,25 @@ def hand_over(control: socket.socket, listener: socket.socket) -> None:
     control.sendmsg([LISTEN], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, words)])
 
 
-def main(root: str, control: str, cards: Mapping[int, tuple[int, str]]) -> None:
+def kept(path: Path | None) -> dict[int, dict[int, Instance]]:
+    """Return the instances of each card that a file tells; none where there is no such file, or it is none."""
+    try:
+        told = {} if path is None else json.loads(path.read_text())
+        return {int(card): read(instances) for card, instances in told.items()}
+    except (OSError, ValueError, KeyError, AttributeError):
+        return {}
+
+
+def main(
+    root: str,
+    control: str,
+    cards: Mapping[int, tuple[int, str]],
+    profiles: Mapping[int, Sequence[Profile]],
+    divided: str,
+) -> None:
     """Serve cards of these sizes, each at a socket of its own where it has a path, and at the driver's."""
-    daemon = Daemon({card: size for card, (size, _) in cards.items()}, root)
+    sizes = {card: size for card, (size, _) in cards.items()}
+    daemon = Daemon(sizes, root, profiles, Path(divided) if divided else None)
     paths = [Path(path) for _, path in cards.values() if path]
     for card, (_, path) in cards.items():
         if path:

@@ -1,7 +1,8 @@
 """What is said to the simulated cards, and what they answer: lines in, lines out. Pure.
 
 Who asks has one request at a time; a request that waits (`sync`) is answered when what it waits for is done. Answers
-are `ok` and what was asked for, or `err` and a number of CUresult. Sizes are bytes, CARD is the minor number of a node.
+are `ok` and what was asked for, or `err` and a number of CUresult. Sizes are bytes, CARD is the minor number of a node;
+of a card in MIG mode CARD.SLOT is an instance, and without SLOT the first that the asker has is used.
 
     context CARD -> ID         close ID                    alloc ID BYTES -> NUMBER     free NUMBER
     room CARD -> FREE TOTAL    left ID -> FREE TOTAL MINE, of its card; MINE: what all of the asker's container has
@@ -11,6 +12,9 @@ are `ok` and what was asked for, or `err` and a number of CUresult. Sizes are by
     unlock PID                 limit CARD SOFT HARD PATH   limits CARD PATH -> SOFT HARD USED
     card CARD -> BUSY_PERCENT USED TOTAL MINE              processes CARD -> PID:BYTES:PERCENT ...
     samples CARD AFTER_US -> TIME_US:PID:PERCENT ...       figures -> JSON, of every card and process
+    mig CARD -> JSON, of the instances that the asker sees, by slot; err 3 where it is not in MIG mode
+    mig-create CARD PROFILE START UUID -> SLOT                 mig-destroy CARD SLOT, without a compute instance
+    mig-compute CARD SLOT      mig-end CARD SLOT, of its compute instance; refused by numbers of nvmlReturn_t
     end                        of who is in no container: the program ends
 
 Who speaks at the socket of one card may also say `K MS`, a kernel, as often as it likes, each answered by `D`; and `S`,
@@ -22,9 +26,11 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from mesos_gpu.simulated.division import Divisions, NvmlCode, shown
+from mesos_gpu.simulated.figures import by_owner, figures, memory_by_owner, seen_as
 from mesos_gpu.simulated.machine import Code, Machine, Peer, Process, Refused, State
 
 LONGEST_NS = 600_000_000_000
@@ -47,6 +53,7 @@ class Client:
     peer: Peer
     card: int | None
     may_use: Callable[[int], bool]
+    may_use_part: Callable[[int], bool]
     lines: deque[bytes] = field(default_factory=deque)
     heard: bytes = b""
     waits: Wait | None = None
@@ -70,15 +77,26 @@ class Wait:
 class Desk:
     """The machine's clients. All times are the caller's, in nanoseconds of one clock that never goes back."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, divisions: Divisions | None = None) -> None:
         self.machine = machine
+        self.divisions = divisions or Divisions(machine)
         self.clients: dict[int, Client] = {}
         self._told: dict[int, int] = {}
         self._now_ns = 0
 
-    def come(self, number: int, peer: Peer, card: int | None, may_use: Callable[[int], bool]) -> None:
-        """Take a new connection. `may_use` tells whether the client has the node of a card."""
-        self.clients[number] = Client(peer, card, may_use)
+    def come(
+        self,
+        number: int,
+        peer: Peer,
+        card: int | None,
+        may_use: Callable[[int], bool],
+        may_use_part: Callable[[int], bool] = lambda minor: True,
+    ) -> None:
+        """Take a new connection. `may_use` tells whether the client has the node of a card, by minor number.
+
+        `may_use_part`: whether it has that of a MIG instance.
+        """
+        self.clients[number] = Client(peer, card, may_use, may_use_part)
 
     def go(self, number: int, now_ns: int) -> Answers:
         """Forget a connection that was closed; with the last one of a process its contexts end."""
@@ -197,9 +215,9 @@ class Desk:
         machine, pid = self.machine, client.peer.pid
         match name:
             case "context":
-                if not client.may_use(card := int(rest[0])):
+                if not client.may_use(int(rest[0].partition(".")[0])):
                     raise Refused(Code.INVALID_DEVICE)
-                return _ok(machine.open(client.peer, card))
+                return _ok(machine.open(client.peer, self._meant(client, rest[0])))
             case "close":
                 lost = machine.close(pid, int(rest[0]))
                 self._lost(lost)
@@ -210,7 +228,7 @@ class Desk:
                 machine.free(pid, int(rest[0]))
                 return _ok()
             case "room":
-                return _ok(*machine.room(client.peer, int(rest[0])))
+                return _ok(*machine.room(client.peer, self._meant(client, rest[0])))
             case "left":
                 card = machine.on(pid, int(rest[0]))
                 return _ok(*machine.room(client.peer, card), machine.used_by(client.peer, card))
@@ -229,10 +247,15 @@ class Desk:
     def _look(self, client: Client, name: str, rest: Sequence[str]) -> bytes:
         machine = self.machine
         if name == "figures":
-            return json.dumps(figures(machine, self._now_ns)).encode() + b"\n"
-        number = int(rest[0])
+            return json.dumps(figures(machine, self._now_ns, self.divisions)).encode() + b"\n"
+        if name.startswith("mig"):
+            return self._mig(client, name, rest)
+        number = int(rest[0].partition(".")[0])
         if number not in machine.cards:
             raise Refused(Code.INVALID_DEVICE)
+        if number in self.divisions.cards and "." not in rest[0]:
+            return self._divided(client, name, number)
+        number = self._meant(client, rest[0])
         card = machine.cards[number]
         if name == "card":
             free, total = machine.room(client.peer, number)
@@ -240,13 +263,54 @@ class Desk:
             return _ok(card.busy_percent(self._now_ns), used, total, machine.used_by(client.peer, number))
         if name == "processes":
             percent = card.percent_by_pid(self._now_ns)
-            seen = [(process, _shown(client.peer, process.peer)) for process in machine.on_card(number)]
+            seen = [(process, seen_as(client.peer, process.peer)) for process in machine.on_card(number)]
             return _ok(*(f"{pid}:{one.used(number)}:{percent.get(one.peer.pid, 0)}" for one, pid in seen if pid))
         if name == "samples":
-            pids = {process.peer.pid: _shown(client.peer, process.peer) for process in machine.on_card(number)}
+            pids = {process.peer.pid: seen_as(client.peer, process.peer) for process in machine.on_card(number)}
             found = card.samples(int(rest[1]) * 1000)
             return _ok(*(f"{at // 1000}:{pids[pid]}:{percent}" for at, pid, percent in found if pids.get(pid)))
         raise ValueError(name)
+
+    def _meant(self, client: Client, word: str) -> int:
+        """Return the number of the card that a client names. Raises Refused where it has none of its instances."""
+        card, dot, slot = word.partition(".")
+        return self.divisions.meant(int(card), int(slot) if dot else None, client.may_use_part)
+
+    def _divided(self, client: Client, name: str, number: int) -> bytes:
+        """Answer about a card in MIG mode as a whole: what its instances have of it; NVML tells no use of one."""
+        machine, parts = self.machine, self.divisions.parts(number)
+        if name == "card":
+            used, mine = (
+                sum(of(part) for part in parts) for of in (machine.used, lambda p: machine.used_by(client.peer, p))
+            )
+            return _ok(0, used, machine.sizes[number], mine)
+        if name == "processes":
+            found = [(one, part) for part in parts for one in machine.on_card(part)]
+            seen = [(one.used(part), seen_as(client.peer, one.peer)) for one, part in found]
+            return _ok(*(f"{pid}:{used}:0" for used, pid in seen if pid))
+        return _ok()
+
+    def _mig(self, client: Client, name: str, rest: Sequence[str]) -> bytes:
+        card, divisions = int(rest[0]), self.divisions
+        if card not in divisions.cards:
+            raise Refused(NvmlCode.NOT_SUPPORTED)
+        if name == "mig":
+            seen = divisions.seen(card, client.may_use_part)
+            there = {slot: one for slot, one in shown(divisions.cards[card]).items() if int(slot) in seen}
+            return b"ok " + json.dumps(there, separators=(",", ":")).encode() + b"\n"
+        _outside(client)
+        match name:
+            case "mig-create":
+                return _ok(divisions.create(card, int(rest[1]), int(rest[2]), rest[3]))
+            case "mig-compute":
+                divisions.compute(card, int(rest[1]))
+            case "mig-end":
+                divisions.end_compute(card, int(rest[1]))
+            case "mig-destroy":
+                divisions.destroy(card, int(rest[1]))
+            case _:
+                raise ValueError(name)
+        return _ok()
 
     def _work(self, pid: int, name: str, rest: Sequence[str]) -> bytes | Wait:
         machine, first = self.machine, int(rest[0])
@@ -309,7 +373,7 @@ class Desk:
     def _named(self, asker: Peer, pid: int) -> Process:
         """Return the process that one who asks means: those of its container, or all from outside of any."""
         for process in self.machine.processes.values():
-            if _shown(asker, process.peer) == pid:
+            if seen_as(asker, process.peer) == pid:
                 return process
         raise Refused(Code.INVALID_VALUE)
 
@@ -320,9 +384,9 @@ class Desk:
     def _old_words(self, number: int, client: Client, line: bytes) -> Answers:
         assert client.card is not None
         if line == b"S":
-            return [(number, json.dumps(_by_owner(self.machine, client.card)).encode() + b"\n")]
+            return [(number, json.dumps(by_owner(self.machine, client.card)).encode() + b"\n")]
         if line == b"M":
-            return [(number, json.dumps(_memory_by_owner(self.machine, client.card)).encode() + b"\n")]
+            return [(number, json.dumps(memory_by_owner(self.machine, client.card)).encode() + b"\n")]
         if line == b"Q":
             client.ends = not client.peer.owner
         elif line[:2] in (b"K ", b"A "):
@@ -347,55 +411,6 @@ class Desk:
         except (Refused, ValueError):
             return b"E\n"
         return b"A\n"
-
-
-def figures(machine: Machine, now_ns: int) -> Mapping[str, object]:
-    """Return everything as JSON: cards by minor number, and the processes of each."""
-    found: dict[str, object] = {}
-    for number, card in machine.cards.items():
-        percent = card.percent_by_pid(now_ns)
-        found[str(number)] = {
-            "total": machine.sizes[number],
-            "used": machine.used(number),
-            "busy_percent": card.busy_percent(now_ns),
-            "used_s": {owner: used / 1e9 for owner, used in card.used_ns.items() if owner},
-            "processes": [
-                {
-                    "pid": process.peer.pid,
-                    "container": process.peer.owner,
-                    "bytes": process.used(number),
-                    "percent": percent.get(process.peer.pid, 0),
-                }
-                for process in machine.on_card(number)
-            ],
-        }
-    return {"cards": found, "states": {str(one.peer.pid): int(one.state) for one in machine.processes.values()}}
-
-
-def _by_owner(machine: Machine, number: int) -> dict[str, list[object]]:
-    card = machine.cards[number]
-    present = {process.peer.owner for process in machine.on_card(number)}
-    waiting = card.waiting()
-    return {
-        owner: [card.used_ns.get(owner, 0) / 1e9, owner in present, owner in waiting]
-        for owner in {*card.used_ns, *present}
-        if owner
-    }
-
-
-def _memory_by_owner(machine: Machine, number: int) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for process in machine.on_card(number):
-        if process.peer.owner and (used := process.used(number)):
-            found[process.peer.owner] = found.get(process.peer.owner, 0) + used
-    return {owner: -(-used >> 20) for owner, used in found.items()}
-
-
-def _shown(asker: Peer, other: Peer) -> int | None:
-    """Return the number of a process as another sees it: in its PID namespace, or, from outside of containers, all."""
-    if not asker.owner:
-        return other.pid
-    return other.inner if asker.namespace == other.namespace and asker.owner == other.owner else None
 
 
 def _outside(client: Client) -> None:

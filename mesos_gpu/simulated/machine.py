@@ -33,7 +33,7 @@ class Code(IntEnum):
 class Refused(Exception):
     """What was asked is not done."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: IntEnum) -> None:
         super().__init__(code.name)
         self.code = code
 
@@ -101,6 +101,14 @@ class Machine:
         self._events: dict[int, int] = {}
         self._whose: dict[int, int] = {}
         self._number = 0
+
+    def add(self, card: int, size: int) -> None:
+        """Have a card more: an instance of one in MIG mode."""
+        self.sizes[card], self.cards[card] = size, Card()
+
+    def remove(self, card: int) -> None:
+        """Have a card less, which nobody is on."""
+        del self.sizes[card], self.cards[card]
 
     # --- memory and contexts --------------------------------------------------------------------------------------
 

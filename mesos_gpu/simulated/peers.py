@@ -48,6 +48,17 @@ def may_use(peer: Peer, card: int) -> bool:
     return stat.S_ISCHR(node.st_mode) and node.st_rdev == os.makedev(NVIDIA_MAJOR, card)
 
 
+def may_use_part(peer: Peer, minor: int) -> bool:
+    """Return whether a process has the node of a MIG instance; one in no container may use all."""
+    if not peer.owner:
+        return True
+    try:
+        node = Path(f"/proc/{peer.pid}/root/dev/nvidia-caps/nvidia-cap{minor}").stat()
+    except OSError:
+        return False
+    return stat.S_ISCHR(node.st_mode) and os.minor(node.st_rdev) == minor
+
+
 def _cgroups(text: str) -> frozenset[str]:
     """Return the paths of a process's cgroups, those of version 1 also with the name of their hierarchy before them."""
     found = set()

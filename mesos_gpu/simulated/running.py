@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 
 from mesos_gpu.simulated import daemon
 from mesos_gpu.simulated.client import Cards, CardsRefused, CardsSilent
+from mesos_gpu.simulated.division import Profile
 
 _log = logging.getLogger(__name__)
 
 SOCKET = "card.sock"
 """Where the libraries of simulated GPUs look for the program: beside the table of GPUs, in the driver volume."""
 CONTROL = "control.sock"
+DIVIDED = "mig.json"
+"""Where the instances of cards in MIG mode are kept, beside that."""
 START_S = 20.0
 _AGAIN_S = 0.01
 _PROGRAM = str(Path(__file__).parent / "__main__.py")
@@ -26,11 +31,19 @@ class RunningCards:
     """The cards of one agent, whose memory in bytes is told by the minor number of each, as a program.
 
     `folder` is where it answers the agent; `root` names the cgroup of all containers; `sockets`: of cards that answer
-    at a socket of their own, too.
+    at a socket of their own, too; `profiles`: what those in MIG mode can be divided into.
     """
 
-    def __init__(self, sizes: Mapping[int, int], folder: Path, root: str, sockets: Mapping[int, Path]) -> None:
+    def __init__(
+        self,
+        sizes: Mapping[int, int],
+        folder: Path,
+        root: str,
+        sockets: Mapping[int, Path],
+        profiles: Mapping[int, Sequence[Profile]] | None = None,
+    ) -> None:
         self._sizes, self._root, self._sockets = dict(sizes), root, dict(sockets)
+        self._profiles, self._divided = dict(profiles or {}), folder / DIVIDED
         self.control = folder / CONTROL
         self._cards: Cards | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -80,8 +93,12 @@ class RunningCards:
             cards = Cards(self.control)
         except CardsSilent:
             return None
-        there = {int(card): told["total"] for card, told in cards.figures()["cards"].items()}
-        if there == self._sizes and all(_answers(path) for path in self._sockets.values()):
+        figures = cards.figures()["cards"]
+        there = {int(card): told["total"] for card, told in figures.items()}
+        divided = {int(card) for card, told in figures.items() if told.get("mig") is not None}
+        if (there, divided) == (self._sizes, set(self._profiles)) and all(
+            _answers(path) for path in self._sockets.values()
+        ):
             return cards
         _log.info("the simulated GPUs are others than before: their program starts anew")
         cards.ask("end")
@@ -90,6 +107,9 @@ class RunningCards:
 
     def _launched(self) -> subprocess.Popen[bytes]:
         words = [f"{card}={size}={self._sockets.get(card, '')}" for card, size in sorted(self._sizes.items())]
+        if self._profiles:
+            rows = {card: [astuple(one) for one in kinds] for card, kinds in self._profiles.items()}
+            words = ["--mig", str(self._divided), json.dumps(rows), *words]
         return subprocess.Popen(
             [sys.executable, "-S", _PROGRAM, self._root, str(self.control), *words],
             stdin=subprocess.DEVNULL,
