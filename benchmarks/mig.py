@@ -58,7 +58,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wishes", type=int, default=16, help="so many wishes for each state, drawn at random; 0: all")
     options = parser.parse_args()
-    print(f"{'model':12} {'states':>6} {'plans':>7} {'median ms':>9} {'worst ms':>8} {'refused: worst':>14} {'orders':>7}")
+    print(
+        f"{'model':12} {'states':>6} {'plans':>7} {'median ms':>9} {'worst ms':>8} {'refused: worst':>14} {'orders':>7}"
+    )
     slowest = 0.0
     for model, profiles in MODELS.items():
         dice = random.Random(model)

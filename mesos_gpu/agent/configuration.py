@@ -14,6 +14,7 @@ from mesos_gpu.agent.devices.settings import DeviceSettings, device_settings
 from mesos_gpu.agent.fetch.fetcher import FetcherSettings
 from mesos_gpu.agent.flags import SIMULATED, check_flags, flags_as_text, read_environment_flag
 from mesos_gpu.agent.gpus.sharing_settings import SharingSettings, sharing_settings
+from mesos_gpu.agent.mig.settings import divisions
 from mesos_gpu.agent.model.container_logger import ContainerLogger, read_logger
 from mesos_gpu.agent.model.executors import ExecutorPatience
 from mesos_gpu.agent.running.hardening import open_hardening, open_user_namespaces
@@ -91,6 +92,8 @@ class GpuSettings:
     simulated_make: Make
     simulated_faults: Path | None
     mig_strategy: str
+    mig_profiles: Mapping[str, str]
+    """How GPUs in MIG mode are to be divided, by index or UUID."""
     attributes: bool
     """Schedulers are told about them as attributes of the agent."""
     kill_for_ill: bool
@@ -234,6 +237,7 @@ def _gpus(flags: Mapping[str, Any]) -> GpuSettings:
         simulated_make=_make(flags),
         simulated_faults=None if flags["simulated_gpu_faults"] is None else Path(flags["simulated_gpu_faults"]),
         mig_strategy=flags["mig_strategy"],
+        mig_profiles=divisions(flags["mig_profiles"]),
         attributes=flags["gpu_attributes"],
         kill_for_ill=flags["gpu_unhealthy_action"] == "kill",
         retest_interval_s=flags["gpu_retest_interval"],

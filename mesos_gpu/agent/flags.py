@@ -12,6 +12,7 @@ from mesos_gpu.agent.api.access import AGENT_ACCESS_FLAGS, WALLS
 from mesos_gpu.agent.decisions.collecting import WEEK_S
 from mesos_gpu.agent.devices.settings import DEVICE_FLAGS, check_devices
 from mesos_gpu.agent.gpus.sharing_settings import SHARING_FLAGS, check_sharing
+from mesos_gpu.agent.mig.settings import MIG_FLAGS, check_mig
 from mesos_gpu.agent.model.container_logger import LOGGER_FLAGS
 from mesos_gpu.agent.running.networks import NETWORKS, default_dns
 from mesos_gpu.errors import BadFlag
@@ -90,12 +91,7 @@ FLAGS: Sequence[Flag] = (
         "Which version of the driver simulated GPUs show; images may ask for one.",
     ),
     Flag("simulated_gpu_faults", "path", None, "File that says which simulated GPUs are unhealthy."),
-    Flag(
-        "mig_strategy",
-        "text",
-        "none",
-        "GPUs in MIG mode: none leaves them out, single gives each instance.",
-    ),
+    *MIG_FLAGS,
     Flag(
         "gpu_unhealthy_action",
         "text",
@@ -272,6 +268,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("executor_reregistration_timeout", f"must be over 0 and at most {MAX_REREGISTRATION_S:g} s")
     _check_gpu_care(flags)
     check_sharing(flags)
+    check_mig(flags)
     check_devices(flags)
     _check_images(flags)
     _check_networks(flags)

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from mesos_gpu.agent.api.operator_api import OperatorApi
-from mesos_gpu.agent.configuration import Configuration, GpuSettings
+from mesos_gpu.agent.configuration import Configuration
 from mesos_gpu.agent.decisions.operations import fitting
 from mesos_gpu.agent.decisions.registration import Registration
 from mesos_gpu.agent.decisions.state import AgentState, FreshIds
@@ -28,49 +28,40 @@ from mesos_gpu.agent.fetch.fetch_cache import FetchCache
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.cdi_file import write_cdi_file
-from mesos_gpu.agent.gpus.holders import Host
-from mesos_gpu.agent.gpus.host_nodes import HostNodes
-from mesos_gpu.agent.gpus.lease_records import LeaseRecords
-from mesos_gpu.agent.gpus.lender import Lender
 from mesos_gpu.agent.gpus.lending_desk import LendingDesk
 from mesos_gpu.agent.gpus.memory_watcher import MemoryWatcher
 from mesos_gpu.agent.gpus.share_rules import ShareRules
 from mesos_gpu.agent.gpus.share_tree_mount import ShareTree, check_fuse
-from mesos_gpu.agent.gpus.sharing_parts import check_free, keep_memory, memory_reader, shared_cards
-from mesos_gpu.agent.gpus.sharing_settings import shared_of
-from mesos_gpu.agent.gpus.simulated_cards import control_of, open_cards, play
+from mesos_gpu.agent.gpus.sharing_parts import check_free, keep_memory, memory_reader
+from mesos_gpu.agent.gpus.simulated_cards import open_cards, play
 from mesos_gpu.agent.gpus.suspending_parts import open_care, open_suspender
 from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.loop.shared_gpus import SharedGpus
 from mesos_gpu.agent.machine import measure
+from mesos_gpu.agent.machine_gpus import MachineGpus, attributes_of, open_desk, open_gpus, open_isolator, open_mig
+from mesos_gpu.agent.mig.keeper import Kept
 from mesos_gpu.agent.model.device_units import is_units
 from mesos_gpu.agent.model.events import Identity
-from mesos_gpu.agent.model.gpu_attributes import with_gpus, with_shared_cards
-from mesos_gpu.agent.model.resources import agent_resources, cards_before, changes, gpus_asked, parse_attributes
+from mesos_gpu.agent.model.resources import agent_resources, changes
 from mesos_gpu.agent.running.containers import Devices
 from mesos_gpu.agent.running.images import AgentImages, open_images
 from mesos_gpu.agent.running.networks import open_networks
 from mesos_gpu.agent.running.shared_containers import SharedContainers
 from mesos_gpu.agent.views.pods import pods_shown
+from mesos_gpu.agent.views.state_json import promised_gpus
 from mesos_gpu.boot import read_boot_id
 from mesos_gpu.container import Containerizer, enter_private_mounts, open_containerizer
 from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
-from mesos_gpu.gpu.device import Gpu, GpuDriver
-from mesos_gpu.gpu.drivers import open_driver
-from mesos_gpu.gpu.topology import best
-from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
-from mesos_gpu.isolator.discovery import discover_gpus
-from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
+from mesos_gpu.gpu.device import GpuDriver
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.sharing import SharingIsolator
-from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.conversions import with_kept
 from mesos_gpu.mesos.ids import AgentId, ContainerId
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
-from mesos_gpu.mesos.shares.gpu_shares import SharedCard, offered
+from mesos_gpu.mesos.shares.gpu_shares import offered
 from mesos_gpu.process.browsers import protect
 from mesos_gpu.process.detector import Detector, open_detector
 from mesos_gpu.process.endpoint import Endpoint
@@ -81,16 +72,6 @@ log = logging.getLogger(__name__)
 
 DEFAULT_EXECUTOR = (sys.executable, "-S", str(Path(__file__).absolute().parents[1] / "executor" / "__main__.py"))
 """The program that runs task groups, a neighbour of ours: by path, without the site-packages that it does not use."""
-
-
-@dataclass(frozen=True, slots=True)
-class MachineGpus:
-    """The GPUs that the agent hands out whole, those that tasks share, and what drives them."""
-
-    gpus: tuple[Gpu, ...]
-    driver: GpuDriver
-    shared: tuple[Gpu, ...] = ()
-    cards: tuple[SharedCard, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +92,9 @@ class OpenAgent:
         compatible = _compatible(self.found, agent.info, configuration.resources.policy)
         await agent.recover(_with_reservations(compatible, agent.info))
         self.checkpoints.save_boot_id(read_boot_id())
+        if agent.mig is not None:
+            kept = Kept(promised_gpus(agent.state, agent.mig.held), agent.holdings.kept.gpus)
+            await agent.mig.begin(configuration.gpus.mig_profiles, kept, again=self.found.agent is not None)
         await agent.watch_gpus()
         if configuration.gpus.cdi_spec_dir is not None and agent.desk is not None:
             write_cdi_file(configuration.gpus.cdi_spec_dir, agent.desk, self.endpoint.url)
@@ -131,12 +115,12 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
     async with AsyncExitStack() as closing:
         closing.callback(os.close, _lock(configuration.work_dir))
         found = recover(checkpoints, read_boot_id())
-        gpus = _open_gpus(configuration, found.agent)
+        gpus = open_gpus(configuration, found.agent)
         info = _info(configuration, gpus)
         if not found.rebooted:
             check_free(configuration.runtime_dir, gpus.shared)
         plays = open_cards(gpus.driver, gpus.cards, configuration.runtime_dir, configuration.tasks.cgroups_root)
-        whole = _open_isolator(configuration.runtime_dir, gpus)
+        whole = open_isolator(configuration, gpus)
         records = ShareRecords(configuration.runtime_dir / "shares")
         isolator = SharingIsolator(whole, gpus.shared, gpus.cards, records)
         images = open_images(configuration.images)
@@ -145,7 +129,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         retest_s = configuration.gpus.retest_interval_s
         care = open_care(retest_s, gpus.driver, whole, isolator, checkpoints.meta, whose)
         endpoint = _endpoint(configuration, tls)
-        desk = _open_desk(configuration, whole, checkpoints)
+        desk = open_desk(configuration, whole, checkpoints)
         devices = configuration.devices
         identity = replace(
             _identity(configuration, endpoint),
@@ -165,6 +149,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         if configuration.gpus.isolated:
             places = configuration.runtime_dir, configuration.tasks.cgroups_root
             agent.suspender = open_suspender(*places, gpus.driver, whole, containers)
+            agent.mig = open_mig(configuration, gpus, whole, agent)
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
         app = api.make_app()
@@ -242,10 +227,7 @@ def _info(configuration: Configuration, gpus: MachineGpus) -> Document:
     shared = offered(gpus.cards)
     machine = measure(configuration.work_dir)
     total = agent_resources(resources.resources, resources.default_role, machine, count, shared)
-    attributes = parse_attributes(resources.attributes)
-    if isolated and configuration.gpus.attributes:
-        attributes = with_gpus(attributes, gpus.gpus or gpus.shared, gpus.driver.version)
-    attributes = with_shared_cards(attributes, gpus.cards)
+    attributes = attributes_of(configuration, gpus, gpus.gpus)
     return {"hostname": address.hostname or address.reached_at, "resources": total.to_json(), "attributes": attributes}
 
 
@@ -262,33 +244,6 @@ def _endpoint(configuration: Configuration, tls: Tls | None) -> Endpoint:
 
 
 # --- GPUs and containers ----------------------------------------------------------------------------------------------
-
-
-def _open_gpus(configuration: Configuration, before: Document | None) -> MachineGpus:
-    settings = configuration.gpus
-    driver = open_driver(
-        settings.driver,
-        simulated_gpus=settings.simulated,
-        simulated_machine=settings.simulated_machine,
-        simulated_make=settings.simulated_make,
-        simulated_cards=control_of(configuration.runtime_dir),
-        mig_strategy=settings.mig_strategy,
-        simulated_faults=settings.simulated_faults,
-    )
-    asked, found = gpus_asked(configuration.resources.resources), list(driver.gpus())
-    cards = None if before is None else cards_before(before)
-    shared = shared_of(settings.sharing, settings.devices, found, cards) if settings.isolated else ()
-    taken = {gpu.uuid for gpu in shared}
-    whole = _discover(settings, asked, [gpu for gpu in found if gpu.uuid not in taken], restarting=before is not None)
-    offered_cards = shared_cards(shared, settings.sharing, driver, configuration.tasks.cgroups_root)
-    return MachineGpus(whole, driver, shared, offered_cards)
-
-
-def _open_isolator(runtime_dir: Path, gpus: MachineGpus) -> NvidiaGpuIsolator:
-    there = gpus.gpus or gpus.shared
-    volume = NvidiaVolume.create(runtime_dir / "volumes", gpus.driver) if there else None
-    choice = partial(best, topology=gpus.driver.topology())
-    return NvidiaGpuIsolator(gpus.gpus, gpus.driver, volume, GpuCheckpoints(runtime_dir / "gpus"), choice=choice)
 
 
 def _open_turns(
@@ -318,16 +273,6 @@ def _open_shared(
     return SharedGpus(turns, MemoryWatcher(isolator, reader, sharing.memory_grace_s), tree)
 
 
-def _open_desk(configuration: Configuration, isolator: NvidiaGpuIsolator, checkpoints: Checkpoints) -> LendingDesk:
-    """Return the book of leases. It is on disk where it outlasts a reboot, as engines' containers do."""
-    topology = isolator.driver.topology()
-    choice = partial(best, topology=topology)
-    records, folder = LeaseRecords(checkpoints.meta / "gpu_leases.json"), configuration.runtime_dir / "leases"
-    lender = Lender(isolator, records, folder, Host(), choice=choice)
-    details = {gpu.uuid: isolator.driver.details(gpu) for gpu in sorted(isolator.total)}
-    return LendingDesk(lender, isolator, HostNodes(configuration.runtime_dir / "nodes"), topology, details)
-
-
 def _open_devices(settings: DeviceSettings, checkpoints: Checkpoints) -> Devices | None:
     """Return the host of device plugins. Raises Unavailable when gRPC is not installed."""
     if settings.folder is None:
@@ -352,18 +297,6 @@ async def _open_pods(path: Path | None, agent: Agent, closing: AsyncExitStack) -
     except (OSError, RuntimeError) as error:
         raise Unavailable(f"cannot open {path} (--pod_resources_socket): {error}") from None
     closing.push_async_callback(pods.close)
-
-
-def _discover(settings: GpuSettings, asked: int | None, found: list[Gpu], *, restarting: bool) -> tuple[Gpu, ...]:
-    """Return the GPUs to hand out. One that vanished does not keep an agent from coming back to the others' tasks."""
-    devices = settings.devices
-    if restarting and settings.isolated and devices is not None and asked == len(devices):
-        here = {name for gpu in found for name in (str(gpu.index), gpu.uuid)}
-        for gone in [device for device in devices if device not in here]:
-            log.warning("GPU %s has vanished since --nvidia_gpu_devices named it; continuing without it", gone)
-        devices = tuple(device for device in devices if device in here)
-        asked, devices = len(devices), devices or None
-    return discover_gpus(gpus_asked=asked, devices=devices, isolating=settings.isolated, found=found)
 
 
 async def _open_containers(

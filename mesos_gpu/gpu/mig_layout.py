@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
-from typing import Protocol
+from typing import Any, Protocol
 
 from mesos_gpu.errors import BadInput, Conflict
 
@@ -148,6 +148,20 @@ def plan(profiles: Sequence[MigProfile], there: Sequence[Instance], wanted: Want
 def words(wanted: Wanted) -> str:
     """Return what is wished for as people write it."""
     return ",".join(f"{count}x{name}" if count > 1 else name for name, count in sorted(wanted.items())) or "none"
+
+
+def plan_shown(made: MigPlan) -> dict[str, Any]:
+    """Return a plan as JSON."""
+    return {
+        "keep": [{**_shown(one.place), "used_by": one.used or ""} for one in made.keep],
+        "destroy": [_shown(one.place) for one in made.destroy],
+        "create": [_shown(place) for place in made.create],
+        "beyond": [_shown(one.place) for one in made.beyond],
+    }
+
+
+def _shown(place: Placed) -> dict[str, Any]:
+    return {"profile": place.profile, "start": place.start, "size": place.size}
 
 
 def states(profiles: Sequence[MigProfile]) -> Iterator[frozenset[Placed]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from mesos_gpu.gpu.device import DeviceNode, Gpu, MigInstance
 from mesos_gpu.gpu.mig_layout import Instance, MigProfile, Placed
 from mesos_gpu.simulated.client import Cards, CardsRefused, CardsSilent
 from mesos_gpu.simulated.daemon import kept
-from mesos_gpu.simulated.division import Division, NvmlCode, Profile, minors, read
+from mesos_gpu.simulated.division import Division, NvmlCode, Profile, instance_of, minors
 from mesos_gpu.simulated.division import Instance as Slot
 
 _NODES = "/dev/nvidia-caps/nvidia-cap"
@@ -78,7 +77,7 @@ class SimulatedMig:
                 self._ask(f"mig-destroy {self._card} {slot}")
 
     def _slots(self) -> dict[int, Slot]:
-        return read(json.loads(self._ask(f"mig {self._card}")))
+        return dict(map(instance_of, self._ask(f"mig {self._card}").split()))
 
     def _ask(self, words: str) -> str:
         try:

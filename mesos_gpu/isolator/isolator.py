@@ -98,6 +98,17 @@ class NvidiaGpuIsolator:
         """The driver's files, None where there are none."""
         return self._volume
 
+    def manage(self, gpus: Iterable[Gpu]) -> None:
+        """Have these GPUs from now on, for MIG instances come and go; who holds one keeps it.
+
+        Raises Conflict when one that is held is not among them.
+        """
+        pool = GpuPool(gpus, choice=self._pool.choice)
+        pool.withdrawn = self._pool.withdrawn
+        for holder, held in self._pool.held.items():
+            pool.take(holder, held)
+        self._pool = pool
+
     def lend(self, name: str, gpus: Collection[Gpu]) -> None:
         """Give free GPUs to a holder outside Mesos; who it is, and the record of it, is the caller's affair.
 

@@ -33,13 +33,13 @@ class GpuPool:
         self._place = {gpu: place for place, gpu in enumerate(self._ordered)}
         self._free = list(range(len(self._ordered)))
         self._held: dict[ContainerId, frozenset[Gpu]] = {}
-        self._choice = choice
+        self.choice = choice
         self.withdrawn: frozenset[str] = frozenset()
         """The uuids of GPUs that `choose` passes over; one that is held stays with its holder."""
 
     def fresh(self) -> GpuPool:
         """Return a pool of the same GPUs and rules in which all of them are free."""
-        pool = GpuPool(self.total, choice=self._choice)
+        pool = GpuPool(self.total, choice=self.choice)
         pool.withdrawn = self.withdrawn
         return pool
 
@@ -69,7 +69,7 @@ class GpuPool:
         """
         if count < 0:
             raise BadInput(f"a container cannot be given {count} GPUs")
-        if self._choice is None and not self.withdrawn:
+        if self.choice is None and not self.withdrawn:
             chosen = frozenset(self._ordered[place] for place in self._free[:count])
             if len(chosen) < count:
                 raise NotEnoughGpus(asked=count, free=len(chosen))
@@ -77,7 +77,7 @@ class GpuPool:
         available = self.available
         if count > len(available):
             raise NotEnoughGpus(asked=count, free=len(available))
-        return frozenset(sorted(available)[:count]) if self._choice is None else self._choice(available, count)
+        return frozenset(sorted(available)[:count]) if self.choice is None else self.choice(available, count)
 
     def take(self, container: ContainerId, gpus: Collection[Gpu]) -> None:
         """Give exactly `gpus` to `container`, beside what it holds; all or none. Raises Conflict when one is not free.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.gpu.device import GpuDriver
+from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator.driver_files import CAPABILITIES
 from mesos_gpu.isolator.driver_tree import FOLDERS, Entry, VolumeFile, VolumeLink, driver_tree, simulated_tree
 from mesos_gpu.isolator.files import sync_directory
@@ -63,7 +64,8 @@ class NvidiaVolume:
         volume = cls((directory / f"{_PREFIX}{driver.version}").absolute(), is_nowhere_else=simulated)
         try:
             if simulated:
-                entries = simulated_tree(driver.gpus(), driver.version)
+                boards = driver.boards if isinstance(driver, SimulatedDriver) else driver.gpus()
+                entries = simulated_tree(boards, driver.version)
             else:
                 entries = driver_tree(root, driver.version, capabilities)
             directory.mkdir(parents=True, exist_ok=True)

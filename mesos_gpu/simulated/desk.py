@@ -12,7 +12,7 @@ of a card in MIG mode CARD.SLOT is an instance, and without SLOT the first that 
     unlock PID                 limit CARD SOFT HARD PATH   limits CARD PATH -> SOFT HARD USED
     card CARD -> BUSY_PERCENT USED TOTAL MINE              processes CARD -> PID:BYTES:PERCENT ...
     samples CARD AFTER_US -> TIME_US:PID:PERCENT ...       figures -> JSON, of every card and process
-    mig CARD -> JSON, of the instances that the asker sees, by slot; err 3 where it is not in MIG mode
+    mig CARD -> SLOT:GI:PROFILE:START:SIZE:COMPUTES:BYTES:UUID:NAME ... that the asker sees; err 3 where it is none
     mig-create CARD PROFILE START UUID -> SLOT                 mig-destroy CARD SLOT, without a compute instance
     mig-compute CARD SLOT      mig-end CARD SLOT, of its compute instance; refused by numbers of nvmlReturn_t
     end                        of who is in no container: the program ends
@@ -29,7 +29,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from mesos_gpu.simulated.division import Divisions, NvmlCode, shown
+from mesos_gpu.simulated.division import Divisions, NvmlCode
 from mesos_gpu.simulated.figures import by_owner, figures, memory_by_owner, seen_as
 from mesos_gpu.simulated.machine import Code, Machine, Peer, Process, Refused, State
 
@@ -296,8 +296,7 @@ class Desk:
             raise Refused(NvmlCode.NOT_SUPPORTED)
         if name == "mig":
             seen = divisions.seen(card, client.may_use_part)
-            there = {slot: one for slot, one in shown(divisions.cards[card]).items() if int(slot) in seen}
-            return b"ok " + json.dumps(there, separators=(",", ":")).encode() + b"\n"
+            return _ok(*(divisions.cards[card].line(slot) for slot in seen))
         _outside(client)
         match name:
             case "mig-create":

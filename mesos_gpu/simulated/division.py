@@ -85,6 +85,12 @@ class Division:
         except KeyError:
             raise Refused(NvmlCode.NOT_FOUND) from None
 
+    def line(self, slot: int) -> str:
+        """Return an instance in words, as `instance_of` reads it."""
+        one = self.get(slot)
+        numbers = (slot, one.number, one.profile, one.start, one.size, int(one.computes), self.bytes_of(slot))
+        return ":".join([*map(str, numbers), one.uuid, self.profiles[one.profile].name])
+
     def create(self, profile_id: int, start: int, uuid: str) -> int:
         """Make an instance; return its slot. Raises Refused where there is no such place, or it is taken."""
         profile = self.profiles.get(profile_id)
@@ -120,6 +126,12 @@ class Division:
         if self.get(slot).computes:
             raise Refused(NvmlCode.IN_USE)
         del self.instances[slot]
+
+
+def instance_of(line: str) -> tuple[int, Instance]:
+    """Return the slot and the instance that a line tells."""
+    slot, number, profile, start, size, computes, _, uuid, _ = line.split(":")
+    return int(slot), Instance(int(number), int(profile), int(start), int(size), uuid, computes == "1")
 
 
 def shown(division: Division) -> dict[str, Any]:

@@ -4,9 +4,14 @@
  *   gpu.N.slot.S=GI:CI:PROFILE:START:SIZE
  * that is written into that file; CI is -1 until its compute instance is made. Lines without PROFILE, as tests write
  * them, are instances of 1g.5gb at S. Processes on it: gpu.N.slot.S.process.P=PID:MIB:KIND.
+ *
+ * Without that file the program that plays the cards has the instances: they are listed (nvml.c), and the agent alone
+ * makes and destroys them. NVML needs root for that, too.
  */
 
-enum { IN_USE = 19, INSUFFICIENT_RESOURCES = 23, PROFILES = 7, NO_COMPUTE_INSTANCE = -1 };
+enum { IN_USE = 19, INSUFFICIENT_RESOURCES = 23, PROFILES = 7, NO_COMPUTE_INSTANCE = -1, NO_PERMISSION = 4 };
+
+static int is_file(void) { return getenv("SIMULATED_NVML") != NULL; }
 
 struct placement { unsigned start, size; };
 struct instance_info { struct device *device; unsigned id, profile; struct placement placement; };
@@ -63,6 +68,7 @@ static void write_slot(const struct device *part, const struct made *made) {
 }
 
 int nvmlDeviceGetGpuInstanceProfileInfoV(struct device *device, unsigned index, struct profile_info *info) {
+    if (!is_file()) return NO_PERMISSION;
     if (of_gpu(device->gpu, "mig", 0) != 1) return NOT_SUPPORTED;
     for (int at = 0; at < PROFILES; at++) {
         if (profiles[at].index != index) continue;
@@ -79,6 +85,7 @@ int nvmlDeviceGetGpuInstanceProfileInfoV(struct device *device, unsigned index, 
 int nvmlDeviceGetGpuInstancePossiblePlacements_v2(
     struct device *device, unsigned id, struct placement *placements, unsigned *count
 ) {
+    if (!is_file()) return NO_PERMISSION;
     int profile = profile_of(id);
     unsigned found = 0;
     if (profile == NOT_THERE) return NOT_SUPPORTED;
@@ -93,6 +100,7 @@ int nvmlDeviceGetGpuInstancePossiblePlacements_v2(
 
 /* A handle of a GPU instance, and of its compute instance, is that of the MIG device in the slot. */
 int nvmlDeviceGetGpuInstances(struct device *device, unsigned id, struct device **instances, unsigned *count) {
+    if (!is_file()) return NO_PERMISSION;
     struct made made;
     *count = 0;
     for (int slot = 0; slot < MAX_SLOTS; slot++)
@@ -102,6 +110,7 @@ int nvmlDeviceGetGpuInstances(struct device *device, unsigned id, struct device 
 }
 
 int nvmlGpuInstanceGetInfo(struct device *part, struct instance_info *info) {
+    if (!is_file()) return NO_PERMISSION;
     struct made made;
     if (!made_at(part, &made)) return NOT_FOUND;
     *info = (struct instance_info){&wholes[part->gpu], (unsigned)made.gpu_instance, made.profile, {made.start, made.size}};
@@ -111,6 +120,7 @@ int nvmlGpuInstanceGetInfo(struct device *part, struct instance_info *info) {
 int nvmlDeviceCreateGpuInstanceWithPlacement(
     struct device *device, unsigned id, const struct placement *where, struct device **instance
 ) {
+    if (!is_file()) return NO_PERMISSION;
     struct made made;
     int profile = profile_of(id), empty = NOT_THERE, highest = 0;
     unsigned taken = 0, there = 0;
@@ -135,6 +145,7 @@ int nvmlDeviceCreateGpuInstanceWithPlacement(
 int nvmlGpuInstanceGetComputeInstanceProfileInfoV(
     struct device *part, unsigned index, unsigned engine, struct compute_profile_info *info
 ) {
+    if (!is_file()) return NO_PERMISSION;
     static const unsigned slices[] = {1, 2, 3, 4, 7};
     struct made made;
     if (!made_at(part, &made)) return NOT_FOUND;
@@ -147,6 +158,7 @@ int nvmlGpuInstanceGetComputeInstanceProfileInfoV(
 }
 
 int nvmlGpuInstanceGetComputeInstances(struct device *part, unsigned id, struct device **instances, unsigned *count) {
+    if (!is_file()) return NO_PERMISSION;
     static const unsigned slices[] = {1, 2, 3, 4, 7};
     struct made made;
     *count = 0;
@@ -157,6 +169,7 @@ int nvmlGpuInstanceGetComputeInstances(struct device *part, unsigned id, struct 
 }
 
 int nvmlGpuInstanceCreateComputeInstance(struct device *part, unsigned id, struct device **instance) {
+    if (!is_file()) return NO_PERMISSION;
     struct made made;
     (void)id;
     if (!made_at(part, &made)) return NOT_FOUND;
@@ -173,6 +186,7 @@ static int is_used(const struct device *part) {
 }
 
 int nvmlComputeInstanceDestroy(struct device *part) {
+    if (!is_file()) return NO_PERMISSION;
     struct made made;
     if (!made_at(part, &made)) return NOT_FOUND;
     if (is_used(part)) return IN_USE;
@@ -182,6 +196,7 @@ int nvmlComputeInstanceDestroy(struct device *part) {
 }
 
 int nvmlGpuInstanceDestroy(struct device *part) {
+    if (!is_file()) return NO_PERMISSION;
     struct made made;
     if (!made_at(part, &made)) return NOT_FOUND;
     if (made.compute_instance != NO_COMPUTE_INSTANCE) return IN_USE;

@@ -42,6 +42,10 @@ struct process { unsigned pid; unsigned long long memory; unsigned gpu_instance,
 struct old_process { unsigned pid; unsigned long long memory; };
 struct sample { unsigned pid; unsigned long long at; unsigned sm, memory, encoder, decoder; };
 struct rates { unsigned gpu, memory; };
+struct attributes {
+    unsigned multiprocessors, copy, decoders, encoders, jpegs, flows, gpu_slices, compute_slices;
+    unsigned long long memory_mb;
+};
 struct event { struct device *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; };
 struct bar1 { unsigned long long total, free, used; };
 struct field { unsigned id, scope; int64_t timestamp, latency; int type, code; union { double d; unsigned u; } value; };
@@ -59,6 +63,8 @@ static const char *line_of(const char *lines, const char *key) {
 }
 
 /* What the program that plays the cards says of one, as lines of key=value; asked anew when it is older than FRESH_MS. */
+static void read_instances(FILE *made, int gpu, int minor, char *answer, size_t size);
+
 enum { FRESH_MS = 20, IDLE_MW = 25000, BUSY_MW = 250000, IDLE_C = 30, BUSY_C = 35 };
 
 static struct { char *lines; long long at_ms; } live[MAX_GPUS];
@@ -82,7 +88,7 @@ static void read_live(int gpu, long long now_ms) {
     if (shown < total) total = shown, used = mine; /* of a part of a card the table says the part */
     FILE *made = open_memstream(&live[gpu].lines, &size);
     if (!made) return;
-    fprintf(made, "gpu.%d.util=%u\ngpu.%d.used=%llu\ngpu.%d.total=%llu\n", gpu, busy, gpu, (used + 1048575) >> 20, gpu, total >> 20);
+    fprintf(made, "gpu.%d.used=%llu\ngpu.%d.total=%llu\n", gpu, (used + 1048575) >> 20, gpu, total >> 20);
     fprintf(made, "gpu.%d.milliwatts=%u\n", gpu, IDLE_MW + (BUSY_MW - IDLE_MW) / 100 * busy);
     fprintf(made, "gpu.%d.celsius=%u\n", gpu, IDLE_C + BUSY_C * busy / 100);
     if (!ask(heard, sizeof heard, "processes %d", atoi(minor))) {
@@ -91,7 +97,40 @@ static void read_live(int gpu, long long now_ms) {
             if (sscanf(word, "%u:%llu:%u", &pid, &bytes, &percent) == 3)
                 fprintf(made, "gpu.%d.process.%d=%u:%llu:C:%u\n", gpu, at++, pid, (bytes + 1048575) >> 20, percent);
     }
+    size_t before;
+    fflush(made);
+    before = size;
+    read_instances(made, gpu, atoi(minor), heard, sizeof heard);
+    fflush(made);
+    if (size == before) fprintf(made, "gpu.%d.util=%u\n", gpu, busy); /* of one in MIG mode NVML tells no use */
     fclose(made);
+}
+
+/* The instances of a card in MIG mode that this process may use, as lines of key=value. */
+static void read_instances(FILE *made, int gpu, int minor, char *answer, size_t size) {
+    static char heard[LONGEST_ANSWER];
+    char *rest = answer, *word;
+    if (ask(answer, size, "mig %d", minor)) return;
+    fprintf(made, "gpu.%d.mig=1\n", gpu);
+    while ((word = strsep(&rest, " "))) {
+        int slot, instance, profile, start, slices, computes;
+        unsigned long long bytes, used = 0;
+        char uuid[96], name[64];
+        if (sscanf(word, "%d:%d:%d:%d:%d:%d:%llu:%95[^:]:%63s", &slot, &instance, &profile, &start, &slices, &computes, &bytes,
+                   uuid, name) != 9) continue;
+        fprintf(made, "gpu.%d.slot.%d=%d:%d:%d:%d:%d\n", gpu, slot, instance, computes - 1, profile, start, slices);
+        fprintf(made, "gpu.%d.slot.%d.uuid=%s\ngpu.%d.slot.%d.name=%s\n", gpu, slot, uuid, gpu, slot, name);
+        if (!computes) continue;
+        if (!ask(heard, sizeof heard, "card %d.%d", minor, slot)) sscanf(heard, "%*u %llu", &used);
+        fprintf(made, "gpu.%d.slot.%d.total=%llu\n", gpu, slot, bytes >> 20);
+        fprintf(made, "gpu.%d.slot.%d.used=%llu\n", gpu, slot, (used + 1048575) >> 20);
+        if (ask(heard, sizeof heard, "processes %d.%d", minor, slot)) continue;
+        char *others = heard, *one;
+        unsigned pid;
+        for (int at = 0; (one = strsep(&others, " "));)
+            if (sscanf(one, "%u:%llu", &pid, &used) == 2)
+                fprintf(made, "gpu.%d.slot.%d.process.%d=%u:%llu:C\n", gpu, slot, at++, pid, (used + 1048575) >> 20);
+    }
 }
 
 /* Whether there is such a line: 1 and the text, 0; -1 when it is none of what the program says. */
@@ -100,8 +139,8 @@ static int live_text(const char *key, char *answer, size_t size) {
     int gpu, begin = 0, found = -1;
     if (sscanf(key, "gpu.%d.%n", &gpu, &begin) != 1 || !begin || gpu < 0 || gpu >= MAX_GPUS) return -1;
     const char *what = key + begin;
-    int process = !strncmp(what, "process.", 8);
-    if (!process && strcmp(what, "util") && strcmp(what, "used") && strcmp(what, "total") && strcmp(what, "milliwatts") &&
+    int process = !strncmp(what, "process.", 8) || !strncmp(what, "slot.", 5);
+    if (!process && strcmp(what, "mig") && strcmp(what, "util") && strcmp(what, "used") && strcmp(what, "total") && strcmp(what, "milliwatts") &&
         strcmp(what, "celsius")) return -1;
     clock_gettime(CLOCK_MONOTONIC, &now);
     long long now_ms = (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
@@ -111,7 +150,7 @@ static int live_text(const char *key, char *answer, size_t size) {
         const char *told = line_of(live[gpu].lines, key);
         found = told != NULL;
         if (told) snprintf(answer, size, "%.*s", (int)strcspn(told, "\n"), told);
-    }
+    } else if (!strcmp(what, "mig")) found = 0;
     pthread_mutex_unlock(&live_guard);
     return found < 0 && process ? 0 : found;
 }
@@ -284,6 +323,9 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device) {
 static void uuid_of(const struct device *device, char *uuid, unsigned size) {
     char key[64];
     snprintf(key, sizeof key, "gpu.%d.uuid", device->gpu);
+    char told[64];
+    snprintf(told, sizeof told, "gpu.%d.slot.%d.uuid", device->gpu, device->slot);
+    if (device->slot != NOT_THERE && text(told, uuid, size)) return;
     if (device->slot != NOT_THERE) snprintf(uuid, size, "MIG-%08x-57b0-5bb0-8000-%012x", device->gpu, device->slot);
     else if (!text(key, uuid, size)) snprintf(uuid, size, "GPU-%08x-57b0-5bb0-8000-000000000000", device->gpu);
 }
@@ -333,11 +375,24 @@ int nvmlDeviceGetName(struct device *device, char *name, unsigned size) {
     char key[64], found[96];
     snprintf(key, sizeof key, "gpu.%d.name", device->gpu);
     said(key, "Stub GPU", found, sizeof found);
-    snprintf(name, size, device->slot == NOT_THERE ? "%s" : "%s MIG 1g.10gb", found);
+    char profile[64] = "1g.10gb";
+    snprintf(key, sizeof key, "gpu.%d.slot.%d.name", device->gpu, device->slot);
+    if (device->slot == NOT_THERE) snprintf(name, size, "%s", found);
+    else text(key, profile, sizeof profile), snprintf(name, size, "%s MIG %s", found, profile);
     return error_of(device);
 }
 
 int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory) {
+    char key[40];
+    snprintf(key, sizeof key, "slot.%d.total", device->slot);
+    long of_slot = device->slot == NOT_THERE ? NOT_THERE : of_gpu(device->gpu, key, NOT_THERE);
+    if (of_slot != NOT_THERE) {
+        snprintf(key, sizeof key, "slot.%d.used", device->slot);
+        memory->total = (unsigned long long)of_slot << 20;
+        memory->used = (unsigned long long)of_gpu(device->gpu, key, 0) << 20;
+        memory->free = memory->total - memory->used;
+        return error_of(device);
+    }
     unsigned long long part = device->slot == NOT_THERE ? 1 : 8;
     memory->total = ((unsigned long long)of_gpu(device->gpu, "total", 81920) << 20) / part;
     memory->used = ((unsigned long long)of_gpu(device->gpu, "used", 0) << 20) / part;
@@ -461,6 +516,19 @@ int nvmlDeviceGetGpuInstanceId(struct device *part, unsigned *id) {
 int nvmlDeviceGetComputeInstanceId(struct device *part, unsigned *id) {
     int gpu_instance;
     return instance(part, &gpu_instance, (int *)id) ? error_of(part) : NOT_FOUND;
+}
+
+/* Of an instance: how many slices it has, and how much memory. */
+int nvmlDeviceGetAttributes_v2(struct device *device, struct attributes *attributes) {
+    char name[96], *profile;
+    struct memory memory;
+    if (device->slot == NOT_THERE) return NOT_SUPPORTED;
+    nvmlDeviceGetName(device, name, sizeof name);
+    nvmlDeviceGetMemoryInfo(device, &memory);
+    memset(attributes, 0, sizeof *attributes);
+    if ((profile = strstr(name, " MIG "))) attributes->gpu_slices = attributes->compute_slices = (unsigned)atoi(profile + 5);
+    attributes->memory_mb = memory.total >> 20;
+    return error_of(device);
 }
 
 int nvmlDeviceGetUtilizationRates(struct device *device, struct rates *rates) {

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
 
+from tests.support.agent.gpu_tasks import USER, advertised, on_gpus
 from tests.support.agent.live import LiveAgent, unstarted_agent
-from tests.support.simulated.played import PROGRAM
 
 pytestmark = pytest.mark.root
-USER = f"exec {sys.executable} -S {PROGRAM} 3000 1000"
 
 
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
     async with unstarted_agent(tmp_path) as live:
         yield live
-
-
-def on_gpus(count: int) -> list[dict[str, Any]]:
-    amounts = {"cpus": 0.1, "mem": 64.0, "gpus": float(count)}
-    return [
-        {"name": name, "type": "SCALAR", "scalar": {"value": value}, "allocation_info": {"role": "*"}}
-        for name, value in amounts.items()
-    ]
 
 
 async def container_of(agent: LiveAgent, task_id: str) -> str:
@@ -50,19 +39,6 @@ async def ask(agent: LiveAgent, what: str, container: str) -> tuple[int, str]:
     url = f"http://127.0.0.1:{agent.port}/gpus/{what}"
     async with aiohttp.ClientSession() as session, session.post(url, json={"container_id": container}) as response:
         return response.status, await response.text()
-
-
-def advertised(agent: LiveAgent) -> list[float]:
-    """Return how many GPUs the agent said to have, each time that it said so."""
-    found = []
-    for name, message in agent.master.received:
-        resources: list[dict[str, Any]] = []
-        if name in ("RegisterSlaveMessage", "ReregisterSlaveMessage"):
-            resources = message["slave"]["resources"]
-        elif name == "UpdateSlaveMessage":
-            resources = message.get("total_resources", [])
-        found += [one["scalar"]["value"] for one in resources if one["name"] == "gpus"]
-    return found
 
 
 async def rounds(agent: LiveAgent, task_id: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
+from mesos_gpu.agent.api.mig_api import MigApi
 from mesos_gpu.agent.api.share_api import CHANGES_GPUS, ShareApi
 from mesos_gpu.agent.api.suspend_api import SuspendApi
 from mesos_gpu.agent.decisions.permissions import sees_container
@@ -37,6 +38,7 @@ class GpuApi:
         self._agent, self._viewer_of = agent, viewer_of
         self._shares = ShareApi(agent, viewer_of)
         self._suspending = SuspendApi(agent, viewer_of)
+        self._mig = MigApi(agent, viewer_of)
 
     def shown(self) -> Mapping[str, Handler]:
         """Return the endpoints that are looked at, by name."""
@@ -48,6 +50,7 @@ class GpuApi:
             f"gpus/{ANY_SEGMENT}/healthy": only("POST", self._clear),
             **self._shares.called(),
             **self._suspending.called(),
+            **self._mig.called(),
         }
 
     async def usage_of(self, container_id: ContainerId) -> Sequence[Document]:

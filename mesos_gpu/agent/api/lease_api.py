@@ -18,7 +18,7 @@ from mesos_gpu.agent.gpus.lending_desk import LendingDesk
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.model.leases import Lease, read_lease, read_watch
 from mesos_gpu.agent.model.tasks import Task
-from mesos_gpu.agent.views.state_json import used_resources
+from mesos_gpu.agent.views.state_json import promised_gpus
 from mesos_gpu.errors import BadInput, Conflict, Forbidden, Unavailable
 from mesos_gpu.gpu.health import WITHDRAWN
 from mesos_gpu.mesos.ids import ContainerId
@@ -82,15 +82,11 @@ class LeaseApi:
 
     def _lend(self, desk: LendingDesk, document: object, viewer: Viewer) -> Lease:
         asked, watch = read_lease(document)
-        held = desk.isolator.held
-        state = self._agent.state
-        ours = {task.container_id for task in state.frameworks.tasks()}
-        ours |= {executor.container_id for executor in state.frameworks.executors()}
-        promised = used_resources(state).gpus - sum(len(held.get(name, ())) for name in ours if name is not None)
+        promised = promised_gpus(self._agent.state, desk.isolator.held)
         gpus = self._agent.gpus
         standings = [] if gpus is None else self._standings(desk, gpus, viewer)
         reserved = self._agent.holdings.kept.gpus
-        return desk.lender.lend(asked, watch, standings, promised=max(0, promised), reserved=reserved)
+        return desk.lender.lend(asked, watch, standings, promised=promised, reserved=reserved)
 
     def _standings(self, desk: LendingDesk, gpus: AgentGpus, viewer: Viewer) -> Sequence[Standing]:
         state = self._agent.state

@@ -114,10 +114,17 @@ class AgentGpus:
         self._past: dict[str, deque[Illness]] = {}
         self._read_s = float("-inf")
         self._reading: asyncio.Task[None] | None = None
-        self._silent = False
+        self._silent = self._watched = False
 
     async def start(self) -> None:
         """Begin to watch. A driver that cannot be watched is an ordinary case; the log says so."""
+        self._watched = True
+        await self._watch()
+        if self._health.gpus and self._retest_interval_s is not None:
+            self._begin(self._test_now_and_then(self._retest_interval_s))
+
+    async def _watch(self) -> None:
+        """Listen to the driver's events of the GPUs that there are now, and to no others."""
         loop = asyncio.get_running_loop()
 
         def from_thread(event: HealthEvent) -> None:
@@ -126,14 +133,25 @@ class AgentGpus:
             except RuntimeError:
                 pass  # the loop has ended
 
+        if self._stop_watching is not None:
+            await self._within(self._thread.ask(self._stop_watching))
+            self._stop_watching = None
         if not self._health.gpus:
             return
         try:
             self._stop_watching = await self._thread.ask(lambda: self._driver.watch_health(from_thread))
         except MesosGpuError as error:
             log.warning("the health of the GPUs is not watched: %s", error)
-        if self._retest_interval_s is not None:
-            self._begin(self._test_now_and_then(self._retest_interval_s))
+
+    async def manage(self) -> None:
+        """Watch the GPUs that the isolator has now: MIG instances come and go."""
+        here = {**{gpu.uuid: gpu for gpu in self._isolator.total}, **self._shared}
+        ill = {**self._absent, **self._health.ill}
+        self._health = Health(here, {uuid: illness for uuid, illness in ill.items() if uuid in here})
+        self._absent = {uuid: illness for uuid, illness in ill.items() if uuid not in here}
+        self._close()
+        if self._watched:
+            await self._watch()
 
     async def close(self) -> None:
         """Stop watching."""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from mesos_gpu.agent.gpus.turns import card_sockets
 from mesos_gpu.gpu.device import GpuDriver
+from mesos_gpu.gpu.simulated import SimulatedDriver
+from mesos_gpu.gpu.simulated_mig import played
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.shares.gpu_shares import SharedCard
@@ -26,12 +28,12 @@ def open_cards(
     driver: GpuDriver, shared: Iterable[SharedCard], runtime_dir: Path, cgroups_root: str
 ) -> RunningCards | None:
     """Return the program, which starts meanwhile; None where GPUs are not simulated, or there are none."""
-    gpus = driver.gpus() if driver.kind == "simulated" else ()
-    if not gpus:
+    if not isinstance(driver, SimulatedDriver) or not driver.boards:
         return None
-    sizes = {gpu.minor: (gpu.memory_mib or 0) << 20 for gpu in gpus}
+    sizes = {gpu.minor: (gpu.memory_mib or 0) << 20 for gpu in driver.boards}
+    profiles = {minor: played(driver.profiles) for minor in sizes} if driver.profiles else {}
     sockets = card_sockets(runtime_dir / "turns", [card.index for card in shared])
-    plays = RunningCards(sizes, runtime_dir / _FOLDER, cgroups_root, sockets)
+    plays = RunningCards(sizes, runtime_dir / _FOLDER, cgroups_root, sockets, profiles)
     plays.begin()
     return plays
 

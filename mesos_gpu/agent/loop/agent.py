@@ -16,7 +16,6 @@ from mesos_gpu.agent.cluster.operation_effects import OperationEffects
 from mesos_gpu.agent.decisions.adopting import adopt_executor, adopt_task, adopted
 from mesos_gpu.agent.decisions.collecting import in_use
 from mesos_gpu.agent.decisions.handle import handle
-from mesos_gpu.agent.decisions.offered_units import with_offered
 from mesos_gpu.agent.decisions.operations import Operations
 from mesos_gpu.agent.decisions.registration import Cause, Registration
 from mesos_gpu.agent.decisions.state import AgentState
@@ -29,8 +28,10 @@ from mesos_gpu.agent.gpus.lending_desk import LendingDesk
 from mesos_gpu.agent.gpus.suspender import Suspender
 from mesos_gpu.agent.loop.executor_api import ExecutorStreams
 from mesos_gpu.agent.loop.executor_link import ExecutorLink
+from mesos_gpu.agent.loop.offering import Offering
 from mesos_gpu.agent.loop.performer import Performer
 from mesos_gpu.agent.loop.shared_gpus import SharedGpus
+from mesos_gpu.agent.mig.keeper import MigKeeper
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.operations import (
     ApplyOperation,
@@ -39,21 +40,19 @@ from mesos_gpu.agent.model.operations import (
     OperationEvent,
     ReconcileOperations,
 )
-from mesos_gpu.agent.model.resources import with_gpus, with_more_gpus
+from mesos_gpu.agent.model.resources import counting_gpus
 from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.agent.running.checker import Checker
 from mesos_gpu.agent.running.containers import Containers, Devices, Runner
 from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
 from mesos_gpu.agent.views.pods import GPU
-from mesos_gpu.agent.views.state_json import used_by
 from mesos_gpu.mesos.documents import TaskInfo
-from mesos_gpu.mesos.ids import AgentId, ContainerId
+from mesos_gpu.mesos.ids import AgentId, ContainerId, Role
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.security.cram_md5 import Credential
-from mesos_gpu.mesos.shares.gpu_shares import without_cards
 from mesos_gpu.process.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
@@ -94,6 +93,7 @@ class Agent:
         self._whole = Resources.from_json(info.get("resources", []))
         self.shared_gpus: SharedGpus | None = None
         self.suspender: Suspender | None = None
+        self.mig: MigKeeper | None = None
         self.stopped = asyncio.Event()
         self.stop_reason: str | None = None
         self.recovery_s = 0.0
@@ -281,6 +281,8 @@ class Agent:
             await self.shared_gpus.close()
         if self.suspender is not None:
             await self.suspender.close()
+        if self.mig is not None:
+            self.mig.close()
         if self.gpus is not None:
             await self.gpus.close()
         if self.desk is not None:
@@ -355,16 +357,15 @@ class Agent:
         """Have the master know how many GPUs may be offered."""
         if self._closing or self._left or self.state.departure.stopping is not None:
             return
-        total, kept = self._whole, self.holdings.kept.base()
-        if self.gpus is not None:
-            total = with_gpus(total, self.gpus.advertised, kept)
-            total = with_more_gpus(total, 0 if self.suspender is None else self.suspender.parked)
-            if closed := self.gpus.closed_cards:
-                total = without_cards(total, closed, used_by(self.state, self.gpus.sharers) + kept)
-        if self.devices is not None:
-            total = with_offered(total, self.devices.totals, self.devices.held, self.state, kept)
-        if self.gpus is not None or self.devices is not None:
-            self.membership.offer(total.to_json())
+        parts = Offering(self.gpus, self.suspender, self.devices)
+        if not parts.fixed:
+            self.membership.offer(parts.total(self._whole, self.holdings.kept.base(), self.state).to_json())
+
+    def count_gpus(self, gpus: int, role: Role, attributes: list[Document]) -> None:
+        """Have as many GPUs from now on, for MIG instances come and go; `attributes` say which."""
+        self._whole = counting_gpus(self._whole, gpus, role)
+        self.membership.info = {**self.info, "attributes": attributes}
+        self._look_after_gpus()
 
     def _from_containers(self, event: ev.Event) -> None:
         if isinstance(event, ev.Launched):

@@ -102,6 +102,13 @@ def with_gpus(total: Resources, gpus: int, kept: Resources) -> Resources:
     return _in_mesos_order(total.filter(lambda r: r.name != "gpus") + left)
 
 
+def counting_gpus(total: Resources, gpus: int, role: Role) -> Resources:
+    """Return `total` with so many GPUs: those that there are in the role that they have, more of them in `role`."""
+    there = with_gpus(total, gpus, Resources())
+    more = Resources.parse(f"gpus:{gpus - there.gpus}", role) if gpus > there.gpus else Resources()
+    return _in_mesos_order(there + more)
+
+
 def with_more_gpus(total: Resources, more: int) -> Resources:
     """Return `total` with as many GPUs more, of the role that the first of them has.
 

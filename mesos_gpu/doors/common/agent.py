@@ -89,6 +89,10 @@ class Book:
         """`suspend` or `resume` a container with what it has on GPUs; return those that are suspended then."""
         return list(self._ask("POST", f"/gpus/{what}", {"container_id": container_id}))
 
+    def divide(self, gpu: str, profiles: str, *, plan: bool) -> dict[str, Any]:
+        """Divide a GPU into MIG instances, or only plan that; return what stays, is ended and is made."""
+        return dict(self._ask("POST", "/gpus/mig", {"gpu": gpu, "profiles": profiles, "plan": plan}))
+
     def set_share(self, said: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Change how a card is shared, or the part of a container; return the cards."""
         return list(self._ask("POST", "/gpu_shares/set", said))

@@ -1,4 +1,4 @@
-"""`mesos-gpu gpu mig`, with the agent's book beside an NVML that divides GPUs as an A100 does."""
+"""`mesos-gpu gpu mig`, by an agent that divides, and by an NVML that divides GPUs as an A100 does where there is none."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from tests.support.marathon_cli.scripted_server import Answer, ScriptedServer, s
 pytestmark = pytest.mark.slow
 
 Mig = Callable[..., "subprocess.CompletedProcess[str]"]
-IDLE, HELD = (f"MIG-00000000-57b0-5bb0-8000-00000000000{slot}" for slot in (0, 1))
+PLAN = {
+    "keep": [{"profile": "1g.5gb", "start": 6, "size": 1, "used_by": "task train.1"}],
+    "destroy": [{"profile": "1g.5gb", "start": 0, "size": 1}],
+    "create": [{"profile": "3g.20gb", "start": 0, "size": 4}],
+    "beyond": [],
+}
 
 
 @pytest.fixture
 def agent() -> Iterator[ScriptedServer]:
-    """An agent that has two instances of 1g.5gb in its book, of which a task holds one."""
+    """An agent that divides."""
     with scripted_server() as server:
-        held = {"uuid": HELD, "container_id": "c1", "task_id": "train.1"}
-        server.on("GET", "/gpus", [{"uuid": IDLE}, held])
-        server.on("POST", "/gpus/leases", Answer(201, {"id": "l1"}))
-        server.on("DELETE", "/gpus/leases/l1", Answer(204, b""))
+        server.on("POST", "/gpus/mig", PLAN)
         yield server
 
 
@@ -54,7 +56,7 @@ def places(done: subprocess.CompletedProcess[str]) -> list[tuple[str, str, int]]
     return [(step["step"], step["profile"], step["start"]) for step in json.loads(done.stdout)]
 
 
-def test_a_plan_says_what_stays_for_whom_and_changes_nothing(mig: Mig, agent: ScriptedServer) -> None:
+def test_the_agent_says_what_stays_for_whom_and_what_it_would_do(mig: Mig, agent: ScriptedServer) -> None:
     done = mig("plan", "3g.20gb,1g.5gb")
     assert done.stdout.splitlines() == [
         "STEP     PROFILE  SLICES  USED BY",
@@ -62,45 +64,31 @@ def test_a_plan_says_what_stays_for_whom_and_changes_nothing(mig: Mig, agent: Sc
         "destroy  1g.5gb   0",
         "create   3g.20gb  0-3",
     ]
-    assert [request.method for request in agent.requests] == ["GET"]
-    assert mig("plan", "3g.20gb,1g.5gb").stdout == done.stdout
+    assert agent.requests[0].body == {"gpu": "0", "profiles": "3g.20gb,1g.5gb", "plan": True}
 
 
-def test_what_is_destroyed_is_borrowed_first_and_given_back(mig: Mig, agent: ScriptedServer) -> None:
-    done = mig("apply", "3g.20gb,1g.5gb", "-o", "json")
+def test_the_agent_divides(mig: Mig, agent: ScriptedServer) -> None:
+    agent.on("POST", "/gpus/mig", PLAN | {"beyond": [{"profile": "1g.5gb", "start": 6, "size": 1}]})
+    done = mig("apply", "3g.20gb", "--gpu", "1", "-o", "json")
     assert places(done) == [("keep", "1g.5gb", 6), ("destroy", "1g.5gb", 0), ("create", "3g.20gb", 0)]
-    assert "restart the agent" in done.stderr
-    assert [(request.method, request.path) for request in agent.requests] == [
-        ("GET", "/gpus"),
-        ("POST", "/gpus/leases"),
-        ("DELETE", "/gpus/leases/l1"),
-    ]
-    assert agent.requests[1].body["gpus"] == [IDLE]
-    assert places(mig("plan", "3g.20gb,1g.5gb", "-o", "json")) == [("keep", "3g.20gb", 0), ("keep", "1g.5gb", 6)]
+    assert "kept besides, because it is in use: 1g.5gb at 6" in done.stderr
+    assert agent.requests[0].body == {"gpu": "1", "profiles": "3g.20gb", "plan": False}
 
 
-def test_an_instance_that_somebody_takes_meanwhile_is_left_alone(mig: Mig, agent: ScriptedServer) -> None:
-    agent.on("POST", "/gpus/leases", Answer(409, b"GPU 0 is held by task other.1"))
-    done = mig("apply", "3g.20gb,1g.5gb")
+def test_what_the_agent_refuses_is_said_in_its_words(mig: Mig, agent: ScriptedServer) -> None:
+    agent.on("POST", "/gpus/mig", Answer(409, b"7g.40gb need the place of what is in use: 1g.5gb at 6"))
+    done = mig("apply", "7g.40gb")
     assert done.returncode == 1
-    assert "held by task other.1; plan again" in done.stderr
-    assert places(mig("plan", "2x1g.5gb", "-o", "json")) == [("keep", "1g.5gb", 0), ("keep", "1g.5gb", 6)]
-
-
-def test_what_cannot_be_now_names_who_is_in_the_way(mig: Mig) -> None:
-    done = mig("plan", "7g.40gb")
-    assert done.returncode == 1
-    assert "1g.5gb at 6, used by task train.1. End that first" in done.stderr
+    assert "need the place of what is in use: 1g.5gb at 6" in done.stderr
 
 
 def test_without_an_agent_a_plan_goes_on_and_a_change_wants_to_be_told(mig: Mig, agent: ScriptedServer) -> None:
-    agent.url, there = "http://127.0.0.1:9", agent.url
+    agent.url = "http://127.0.0.1:9"
     assert "only processes count as use" in mig("plan", "none").stderr
     refused = mig("apply", "none")
     assert refused.returncode != 0
     assert "--without-agent" in refused.stderr
     assert places(mig("apply", "none", "--without-agent", "-o", "json"))[0][0] == "destroy"
-    agent.url = there
     assert places(mig("plan", "none", "-o", "json")) == []
 
 

@@ -1,0 +1,1 @@
+"""GPUs in MIG mode: divided as flags and operators say, while tasks run."""

@@ -1,0 +1,33 @@
+"""Tasks that use simulated GPUs, and how many of those an agent says to have."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from tests.support.agent.live import LiveAgent
+from tests.support.simulated.played import PROGRAM
+
+USER = f"exec {sys.executable} -S {PROGRAM} 3000 1000"
+"""It takes 3000 MiB and counts the kernels that it has run."""
+
+
+def on_gpus(count: int) -> list[dict[str, Any]]:
+    amounts = {"cpus": 0.1, "mem": 64.0, "gpus": float(count)}
+    return [
+        {"name": name, "type": "SCALAR", "scalar": {"value": value}, "allocation_info": {"role": "*"}}
+        for name, value in amounts.items()
+    ]
+
+
+def advertised(agent: LiveAgent) -> list[float]:
+    """Return how many GPUs the agent said to have, each time that it said so."""
+    found = []
+    for name, message in agent.master.received:
+        resources: list[dict[str, Any]] = []
+        if name in ("RegisterSlaveMessage", "ReregisterSlaveMessage"):
+            resources = message["slave"]["resources"]
+        elif name == "UpdateSlaveMessage":
+            resources = message.get("total_resources", [])
+        found += [one["scalar"]["value"] for one in resources if one["name"] == "gpus"]
+    return found
