@@ -1,4 +1,4 @@
-"""What a plan for MIG instances costs: every state of each model against every wish, beside trying orders as mig-parted.
+"""What a plan for MIG instances costs: every state of each model against wishes, beside trying orders as mig-parted.
 
     ./run bench mig [--wishes 16]
 

@@ -1,4 +1,4 @@
-"""GPUs that are divided into MIG instances while tasks run, and given without a restart: a real agent, simulated GPUs."""
+"""GPUs divided into MIG instances while tasks run, and given without a restart: a real agent, simulated GPUs."""
 
 from __future__ import annotations
 
@@ -88,6 +88,10 @@ async def test_each_task_has_the_memory_of_its_instance_and_the_time_of_nobody_e
             await agent.until_said(name, "round 2\n")
         words = sorted([(await agent.said(name)).splitlines()[0] for name in ("one", "two")])
         assert words == ["devices 1 free 17480 of 20480", "devices 1 free 7240 of 10240"]
+        url = f"http://127.0.0.1:{agent.port}/gpus/suspend"
+        container = (await agent.get("/gpus"))[0]["container_id"]
+        async with aiohttp.ClientSession() as session, session.post(url, json={"container_id": container}) as answer:
+            assert (answer.status, "has MIG instances" in await answer.text()) == (409, True)
         status, made = await divide(agent, "none")
         assert (status, len(made["beyond"])) == (200, 2)
         assert (await divide(agent, "9g.1gb"))[0] == 400

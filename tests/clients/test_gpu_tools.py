@@ -186,3 +186,66 @@ def test_a_task_with_a_part_of_a_card_sees_the_size_of_its_part(tools: Environme
             assert total == 6043
     finally:
         box.cli("down")
+
+
+# What NVML tells of GPUs in MIG mode, by pynvml; nvitop and gpustat read it beside.
+MIG = """
+import json, subprocess, sys, pynvml
+from nvitop import MigDevice, PhysicalDevice
+pynvml.nvmlInit()
+gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+found = []
+for slot in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
+    try:
+        part = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, slot)
+    except pynvml.NVMLError:
+        continue
+    attributes = pynvml.nvmlDeviceGetAttributes(part)
+    found.append([
+        pynvml.nvmlDeviceGetUUID(part), pynvml.nvmlDeviceGetName(part), attributes.memorySizeMB,
+        attributes.gpuInstanceSliceCount, pynvml.nvmlDeviceGetMemoryInfo(part).used >> 20,
+        [one.pid for one in pynvml.nvmlDeviceGetComputeRunningProcesses(part)],
+    ])
+nvitop = [
+    [one.uuid(), one.name(), one.memory_total() >> 20, one.memory_used() >> 20] for one in MigDevice.all()
+]
+gpustat = json.loads(subprocess.check_output([sys.executable, "-m", "gpustat", "--json"]))["gpus"]
+print(json.dumps({
+    "pynvml": found, "nvitop": nvitop, "mode": pynvml.nvmlDeviceGetMigMode(gpu)[0],
+    "boards": [[one.is_mig_mode_enabled(), one.uuid()] for one in PhysicalDevice.all()],
+    "gpustat": [[one["uuid"], one["memory.used"], one["memory.total"]] for one in gpustat],
+}))
+"""
+A100 = {
+    "MESOS_SIMULATED_GPU_MODEL": "NVIDIA A100-SXM4-40GB",
+    "MESOS_SIMULATED_GPU_MEMORY": "40960MB",
+    "MESOS_MIG_STRATEGY": "single",
+    "MESOS_MIG_PROFILES": "0:3g.20gb,2g.10gb",
+}
+
+
+def test_mig_instances_are_seen_by_their_containers_with_their_memory(tools: Environment, tmp_path: Path) -> None:
+    box = LiveBox(tmp_path / "box")
+    box.env.update(A100)  # flags of the agent's
+    try:
+        box.up("--gpu_driver=simulated", "--simulated_gpus=1")
+        listed = {one["uuid"]: one["model"] for one in json.loads(box.ok("gpu", "list", "-o", "json"))}
+        assert sorted(listed.values()) == [f"NVIDIA A100-SXM4-40GB MIG {name}" for name in ("2g.10gb", "3g.20gb")]
+        # The test's own memory on the instance is taken by CUDA, and seen by all three.
+        use = CUDA.partition("memory = ")[0] + 'memory = call("cuMemAlloc", 3 << 30)\n'
+        seen = run_json(box, tools, 1, "-W", "ignore", "-c", use + MIG)
+        ((uuid, name, memory, slices, used, pids),) = seen["pynvml"]
+        assert listed[uuid] == name
+        assert (slices, memory) == {"2g.10gb": (2, 10240), "3g.20gb": (3, 20480)}[name.rpartition(" ")[2]]
+        assert (used, len(pids), seen["mode"]) == (3072, 1, 1)
+        assert seen["nvitop"] == [[uuid, name, memory, 3072]]
+        assert [one[0] for one in seen["boards"]] == [True]
+        assert seen["gpustat"] == [[seen["boards"][0][1], 3072, 40960]]
+
+        plan = box.ok("gpu", "mig", "plan", "7g.40gb", "-o", "json")
+        assert [step["step"] for step in json.loads(plan)] == ["destroy", "destroy", "create"]
+        box.ok("gpu", "mig", "apply", "7g.40gb")
+        seen = run_json(box, tools, 1, "-W", "ignore", "-c", MIG)
+        assert [row[2:5] for row in seen["pynvml"]] == [[40960, 7, 0]]
+    finally:
+        box.cli("down")

@@ -112,6 +112,8 @@ class Suspender:
             held = self._held().get(container)
             if held is None:
                 raise NotFound(f"container {container} has no GPUs of its own here")
+            if any(gpu.mig is not None for gpu in held):
+                raise Conflict(f"container {container} has MIG instances: CUDA puts away what is on whole GPUs only")
             users = await self._users(container)
             self._step(container, Step.SUSPEND, tuple(gpu.uuid for gpu in sorted(held)))
             try:

@@ -57,6 +57,7 @@ ENDPOINTS = {
         "gpu_shares/set",
         "gpus/suspend",
         "gpus/resume",
+        "gpus/mig",
         "gpus/leases",
         "images/pull",
         "images/prune",

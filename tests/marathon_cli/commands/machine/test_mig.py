@@ -1,4 +1,4 @@
-"""`mesos-gpu gpu mig`, by an agent that divides, and by an NVML that divides GPUs as an A100 does where there is none."""
+"""`mesos-gpu gpu mig`, by an agent that divides, and by an NVML that divides as an A100 does."""
 
 from __future__ import annotations
 
