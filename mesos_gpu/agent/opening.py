@@ -126,8 +126,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         images = open_images(configuration.images)
         containers = await _open_containers(configuration, gpus.driver, isolator, images)
         whose = partial(owner_of, root=configuration.tasks.cgroups_root)
-        retest_s = configuration.gpus.retest_interval_s
-        care = open_care(retest_s, gpus.driver, whole, isolator, checkpoints.meta, whose)
+        care = open_care(configuration.gpus.retest_interval_s, gpus.driver, whole, isolator, checkpoints.meta, whose)
         endpoint = _endpoint(configuration, tls)
         desk = open_desk(configuration, whole, checkpoints)
         devices = configuration.devices
@@ -147,8 +146,8 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         agent = _agent(configuration, info, identity, endpoint, checkpoints, shared, care, desk)
         agent.shared_gpus = _open_shared(configuration, isolator, gpus, turns)
         if configuration.gpus.isolated:
-            places = configuration.runtime_dir, configuration.tasks.cgroups_root
-            agent.suspender = open_suspender(*places, gpus.driver, whole, containers)
+            cgroups_root = configuration.tasks.cgroups_root
+            agent.suspender = open_suspender(runtime_dir, cgroups_root, gpus.driver, whole, containers)
             agent.mig = open_mig(configuration, gpus, whole, agent)
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
