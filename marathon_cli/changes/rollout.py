@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from marathon_cli.changes.change_target import ChangeTarget
+from mesos_gpu.marathon.why.order import order_words
 
 _REASONS = {
     "UnfulfilledRole": "offered resources belong to other roles",
@@ -161,6 +162,8 @@ def reasons_of(item: Mapping[str, Any]) -> list[str]:
     reasons = [
         _REASONS.get(entry.get("reason"), str(entry.get("reason"))) for entry in summary if entry.get("declined")
     ]
+    if words := order_words(item):
+        reasons.insert(0, words)
     left = (item.get("delay") or {}).get("timeLeftSeconds") or 0
     return [*reasons, f"the next try is in {left:g} s"] if left > 0 else reasons
 

@@ -11,7 +11,7 @@ from marathon_cli.clients.client import InvalidForServer, Marathon
 from marathon_cli.document import check
 from mesos_gpu.errors import BadInput, MesosGpuError, Problem
 from mesos_gpu.marathon.definitions.app_rules import role_hint
-from mesos_gpu.marathon.definitions.app_settings import FEATURES, GPU_SHARE, AppRules
+from mesos_gpu.marathon.definitions.app_settings import FEATURES, GANGS, GPU_SHARE, AppRules
 from mesos_gpu.mesos.ids import ANY_ROLE, Role
 
 OFFLINE = AppRules(known=False)
@@ -27,12 +27,13 @@ def rules_of(info: Mapping[str, Any]) -> AppRules:
     version = [int(part) for part in str(info.get("version", "")).split(".")[:2] if part.isdigit()]
     return AppRules(
         mesos_role=Role(config.get("mesos_role") or ANY_ROLE),
-        features=FEATURES if features is None else frozenset(features) - {GPU_SHARE},
+        features=FEATURES if features is None else frozenset(features) - {GPU_SHARE, GANGS},
         default_network_name=config.get("default_network_name"),
         bridge_name=config.get("mesos_bridge_name") or "mesos-bridge",
         enforced_groups=None,
         # Before 1.10 a Marathon accepted any role, or dropped those that were not its own.
         shares=GPU_SHARE in (features or ()) or not info,
+        gangs=GANGS in (features or ()) or not info,
         known=len(version) < 2 or version >= [1, 10],
     )
 

@@ -34,6 +34,8 @@ class Order:
     name: str
     image: str | None = None
     argv: Sequence[str] = ()
+    nodes: int = 1
+    """On how many machines at once, as a gang."""
     gpus: int = 1
     cpus: float = 1.0
     mem_mib: float = 1024
@@ -55,7 +57,9 @@ class Order:
 
 def document(order: Order) -> dict[str, Any]:
     """Return the app that runs an order once."""
-    app: dict[str, Any] = {"id": f"/{order.name}", "instances": 1, "gpus": order.gpus}
+    app: dict[str, Any] = {"id": f"/{order.name}", "instances": order.nodes, "gpus": order.gpus}
+    if order.nodes > 1:
+        app["gang"] = {"size": order.nodes}
     app |= {"cpus": order.cpus, "mem": order.mem_mib, "disk": order.disk_mib, "env": dict(order.env)}
     if order.share is not None:
         app["gpuShare"] = dict(order.share)
@@ -130,6 +134,15 @@ def constraint(text: str) -> list[str]:
     if len(parts) < 2 or not all(parts[:2]):
         raise BadInput(f"{text!r} is not a constraint; one looks like gpu_model:LIKE:.*H200.* or gpu_model=Tesla-T4")
     return parts
+
+
+def status_of_all(statuses: Sequence[int]) -> int:
+    """Return how a run of several tasks has ended: as the first in order that failed by itself, 0 when all went well.
+
+    When one fails the others are ended, by a signal; so what ended with a status of its own tells more.
+    """
+    failed = [status for status in statuses if status]
+    return next((status for status in failed if status < 128), failed[0] if failed else 0)
 
 
 def task_of(tasks: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -78,14 +78,21 @@ class OneOff:
             rounds += 1
             self._pause()
 
-    def follow(self, task: Task, out: BinaryIO, err: BinaryIO) -> None:
-        """Write what the task writes, stdout to `out` and stderr to `err`, until it has ended.
+    def all_tasks(self, first: Task) -> list[Task]:
+        """Return the tasks of a run on several machines, in the order of their ranks; they have started together."""
+        told = self.marathon.app(f"/{self.name}").get("tasks") or []
+        ranked = sorted(told, key=lambda task: int((task.get("gang") or {}).get("rank") or 0))
+        found = [Task(str(t["id"]), str(t["slaveId"]), str(t.get("state"))) for t in ranked if t.get("slaveId")]
+        return found or [first]
 
-        Raises Conflict, with the reason, when it ended without having run.
+    def follow(self, tasks: Sequence[Task], out: BinaryIO, err: BinaryIO) -> None:
+        """Write what tasks write, stdout to `out` and stderr to `err`, until all have ended.
+
+        Raises Conflict, with the reason, when one ended without having run.
         """
-        sandbox = self._sandbox(task)
-        logs = [follow.Log.of(sandbox, name, None) for name in ("stdout", "stderr")]
-        printer = follow.Split(out, err, headlines=False)
+        sandboxes = [self._sandbox(task) for task in tasks]
+        logs = [follow.Log.of(sandbox, name, None) for sandbox in sandboxes for name in ("stdout", "stderr")]
+        printer = follow.Split(out, err, headlines=len(tasks) > 1)
         follow.follow(logs, printer, self.mesos, sleep=self._pause, say=lambda _: None, known_ended=self._known_ended)
 
     def end(self, task: Task) -> int:

@@ -12,7 +12,7 @@ from mesos_gpu.errors import BadFlag
 from mesos_gpu.marathon.api.gate import HttpSettings
 from mesos_gpu.marathon.api.openapi_routes import API_VERSION
 from mesos_gpu.marathon.definitions.app import FEATURES, AppRules
-from mesos_gpu.marathon.definitions.app_settings import GPU_SHARE
+from mesos_gpu.marathon.definitions.app_settings import GANGS, GPU_SHARE
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.store.zookeeper import ZkLimits
@@ -36,6 +36,7 @@ HTTPS_PORT = 8443
 _LONGEST_WINDOW_MS = 5000
 """Of --offer_window: half of the shortest --offer_timeout that masters are run with."""
 _POSITIVE = (
+    "priority_aging",
     "max_instances_per_offer",
     "min_revive_offers_interval",
     "max_concurrent_marathon_health_checks",
@@ -107,6 +108,8 @@ def checked(flags: Mapping[str, Any]) -> Mapping[str, Any]:
         raise BadFlag("placement_policy", f"{flags['placement_policy']} is none of {', '.join(POLICIES)}")
     if not 0 <= flags["offer_window"] <= _LONGEST_WINDOW_MS:
         raise BadFlag("offer_window", f"must be 0 to {_LONGEST_WINDOW_MS}; what is held longer, others cannot use")
+    if not 0 <= flags["gang_offer_hold"] <= _LONGEST_WINDOW_MS:
+        raise BadFlag("gang_offer_hold", f"must be 0 to {_LONGEST_WINDOW_MS}; what is held longer, others cannot use")
     _check_authentication(flags)
     if flags["new_group_enforce_role"] not in ("off", "top"):
         raise BadFlag("new_group_enforce_role", "must be off or top")
@@ -165,6 +168,8 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         placement_policy=flags["placement_policy"],
         offer_window_s=flags["offer_window"] / 1000,
         roles_behaviour=RolesBehaviour(flags["accepted_resource_roles_default_behavior"]),
+        gang_offer_hold_s=flags["gang_offer_hold"] / 1000,
+        priority_aging_s=float(flags["priority_aging"]),
         principal=flags["mesos_authentication_principal"],
         env_prefix=flags["env_vars_prefix"],
         max_instances_per_offer=flags["max_instances_per_offer"],
@@ -299,7 +304,7 @@ def info(
             or _master_url(master or flags["master"], "https" if tls else "http"),
             "mesos_user": flags["mesos_user"],
             "launch_token": flags["launch_tokens"],
-            "features": sorted({*flags["enable_features"], GPU_SHARE}),
+            "features": sorted({*flags["enable_features"], GPU_SHARE, GANGS}),
             "hostname": hostname,
             "checkpoint": True,
             "ha": flags["zk"] is not None,

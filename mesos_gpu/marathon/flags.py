@@ -88,6 +88,14 @@ FLAGS = (
         "Milliseconds for which offers are held when others may come that suit an app with GPUs better; 0: none are.",
     ),
     Flag(
+        "gang_offer_hold",
+        "integer",
+        5000,
+        "Milliseconds for which offers are kept for the gang that waits first; then others have their turn "
+        "(docs/do/gangs.md).",
+    ),
+    Flag("priority_aging", "integer", 600, "Seconds of waiting that a point of an app's `priority` is worth."),
+    Flag(
         "accepted_resource_roles_default_behavior",
         "text",
         "any",

@@ -152,7 +152,11 @@ def _waiting(marathon: Marathon) -> dict[str, str]:
     found = {}
     for item in queue:
         left = (item.get("delay") or {}).get("timeLeftSeconds") or 0
-        found[str((item.get("app") or {}).get("id"))] = f"{item.get('count')}{f' in {left:g} s' if left else ''}"
+        order = item.get("order") or {}
+        gang = (
+            f", {order.get('membersThatFit')} of {order['members']} fit" if int(order.get("members") or 1) > 1 else ""
+        )
+        found[str((item.get("app") or {}).get("id"))] = f"{item.get('count')}{f' in {left:g} s' if left else gang}"
     return found
 
 

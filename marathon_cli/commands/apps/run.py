@@ -52,6 +52,13 @@ _NAME = re.compile(r"/?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[a-z0-9]([a-z0-9.-]*[a-z0
 @click.argument("words", metavar="IMAGE [COMMAND]... | -- COMMAND...", nargs=-1, type=click.UNPROCESSED)
 @click.option("--gpus", type=Whole(min=0), metavar="N", help="Whole GPUs; default: 1, or 0 with --gpu-mem.")
 @click.option(
+    "--nodes",
+    type=Whole(min=1),
+    default=1,
+    metavar="N",
+    help="On so many machines at once, which all start or none (docs/do/gangs.md); --gpus and the rest are for each.",
+)
+@click.option(
     "--device",
     "devices",
     metavar="NAME",
@@ -126,6 +133,8 @@ def run(
     hold = options["interactive"] or options["tty"]
     if options["interactive"] and options["tty"] and not terminal.is_terminal(0):
         raise BadInput("-t needs a terminal to type in, and standard input is none; leave -t out to pipe into it")
+    if hold and options["nodes"] > 1:
+        raise BadInput("-i and -t are for one container: leave --nodes out")
     if options["name"] is not None and not _NAME.fullmatch(options["name"]):
         raise BadInput(f"--name {options['name']!r}: a name has lower-case letters, digits, - and ., as in train-2")
     share = share_of(options)
@@ -133,6 +142,7 @@ def run(
         name=(options["name"] or oneoff.name_of(image, argv, os.urandom(3).hex())).strip("/"),
         image=image,
         argv=argv,
+        nodes=options["nodes"],
         gpus=whole_gpus(options, share),
         share=share,
         cpus=options["cpus"],
@@ -171,8 +181,9 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
             pulls.close()
             if order.hold:
                 return _hands_on(console, order, task.id, options)
-            one.follow(task, sys.stdout.buffer, sys.stderr.buffer)
-            return one.end(task)
+            tasks = [task] if order.nodes == 1 else one.all_tasks(task)
+            one.follow(tasks, sys.stdout.buffer, sys.stderr.buffer)
+            return oneoff.status_of_all([one.end(each) for each in tasks])
         finally:
             pulls.close()
             if ours:

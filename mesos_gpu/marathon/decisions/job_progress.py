@@ -7,6 +7,8 @@ end is on disk, with the task's status, before the status is acknowledged: so no
 from __future__ import annotations
 
 from mesos_gpu.errors import InvalidApp
+from mesos_gpu.marathon.decisions import gangs
+from mesos_gpu.marathon.decisions.run_limits import ends_s
 from mesos_gpu.marathon.definitions.timestamps import timestamp
 from mesos_gpu.marathon.model.instances import Cause, Instance, Phase
 from mesos_gpu.marathon.model.job import run_spec
@@ -95,10 +97,22 @@ def take_status(draft: Draft, instance: Instance, task_id: TaskId, status: TaskS
     if ended and _never_started(instance, status):
         return
     run = run.after(task_id, state, draft.now_s, ended=ended)
-    if ended and (state == "TASK_FINISHED" or not run.starts_again(draft.now_s)):
+    if ended and _decides(draft, instance, run, state):
         finish(draft, job, run, success=state == "TASK_FINISHED")
     else:
         draft.jobs.put(job.id, job.with_run(run))
+
+
+def _decides(draft: Draft, instance: Instance, run: Run, state: str) -> bool:
+    """Return whether a run ends with this task of it."""
+    if state == "TASK_FINISHED":
+        others = [i for i in draft.instances_of(run.spec.id) if i.id != instance.id]
+        return all(gangs.finished(other) for other in others)
+    task, limit_s = instance.task, run.spec.max_run_s
+    if task is not None and limit_s is not None and draft.now_s >= ends_s(task, limit_s):
+        return True
+    gave_way = task is not None and task.gives_way_to is not None
+    return not gave_way and not run.starts_again(draft.now_s)
 
 
 def _never_started(instance: Instance, status: TaskStatus) -> bool:

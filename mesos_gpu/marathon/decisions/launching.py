@@ -7,13 +7,16 @@ core/launchqueue/impl/ReviveOffersState.scala.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.decisions.choosing import Choice, worth_waiting
+from mesos_gpu.marathon.decisions.in_order import SETTLE_S, Look
 from mesos_gpu.marathon.decisions.using import OpenOffer
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.asks import asks_for_order
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.backoff import Backoff, ready_at
 from mesos_gpu.marathon.state.actions import Decline, Revive, Say, Suppress
@@ -24,6 +27,11 @@ from mesos_gpu.marathon.state.state import State
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import OfferId
 
+_PAUSE_S, _PAUSE_MORE_S = 1.0, 3.0
+"""For so long, and up to so much more by chance, others have their turn with what was kept in vain: two Marathons that
+each hold half of what both want do not do so again at the same moment."""
+_LOOK_S = 3.0
+"""How often time matters to what waits in order."""
 REQUEST_INTERVAL_S = 0.05
 """The least time between two revives for what requests ask for, such as one-off runs that follow one another."""
 
@@ -32,7 +40,12 @@ def offered(draft: Draft, documents: Sequence[OfferDocument]) -> None:
     """Use offers, or hold them for a moment with those that were held already (--offer_window)."""
     held = (*draft.held, *documents)
     known = draft.agents | {document["agent_id"]["value"] for document in documents}
-    if worth_waiting(draft, held, _ready_by_app(draft)) and (draft.held_until_s or inf) > draft.now_s:
+    ready = _ready_by_app(draft)
+    if _in_order(draft, ready):
+        draft.agents = known
+        _take_in_order(draft, held, ready, keep=True)
+        return
+    if worth_waiting(draft, held, ready) and (draft.held_until_s or inf) > draft.now_s:
         draft.held, draft.agents = held, known
         if draft.held_until_s is None:
             draft.held_until_s = draft.now_s + draft.settings.offer_window_s
@@ -45,21 +58,83 @@ def offered(draft: Draft, documents: Sequence[OfferDocument]) -> None:
 def use_held(draft: Draft) -> None:
     """Use the offers that were held, once their time is over."""
     if draft.held_until_s is not None and draft.held_until_s <= draft.now_s:
-        held, draft.held, draft.held_until_s = draft.held, (), None
-        take_offers(draft, held)
+        gathered, held = draft.gathering, draft.held
+        draft.held, draft.held_until_s, draft.gathering = (), None, False
+        ready = _ready_by_app(draft)
+        if gathered and _in_order(draft, ready):
+            _take_in_order(draft, held, ready, keep=False)
+        else:
+            take_offers(draft, held)
+
+
+def look_again(draft: Draft, *, tick: bool) -> None:
+    """Decide anew about what waits in order, when something has changed or, with `tick`, as time has passed."""
+    new = {app_id for app_id in draft.waiting.changes.values() if app_id is not None}
+    if not draft.subscribed or not (new or (tick and draft.ordered)):
+        return
+    if not draft.ordered:
+        specs = (draft.app(app_id) for app_id in new)
+        draft.ordered = any(spec is not None and asks_for_order(spec) for spec in specs)
+        return
+    ready = _ready_by_app(draft)
+    if _in_order(draft, ready):
+        _take_in_order(draft, draft.held, ready, keep=True)
+    elif draft.gathering or not ready:
+        held, draft.held, draft.held_until_s, draft.gathering = draft.held, (), None, False
+        draft.ordered, draft.away, draft.places = bool(draft.waiting), (), {}
+        if held:
+            take_offers(draft, held)
+
+
+def _in_order(draft: Draft, ready: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether an app that waits has asked for an order of what waits."""
+    specs = (draft.app(app_id) for app_id in ready)
+    return any(spec is not None and asks_for_order(spec) for spec in specs)
+
+
+def _take_in_order(
+    draft: Draft, documents: Sequence[OfferDocument], ready: dict[str, deque[str]], *, keep: bool
+) -> None:
+    """Start what comes first; with `keep`, hold what the first that waits is to have, else give everything back."""
+    opened, declined = _opened(draft, documents)
+    away = [
+        entry
+        for entry in draft.away
+        if entry[2] > draft.now_s and not entry[1] < draft.revived_s <= draft.now_s - SETTLE_S
+    ]
+    at_hand = {each.offer.agent_id for each in opened}
+    away = [entry for entry in away if entry[0].agent_id not in at_hand]
+    decision = Look(draft, opened, ready, [entry[0] for entry in away]).carry_out()
+    promised = decision.promise.members if decision.promise is not None else {}
+    until_s = draft.held_until_s if draft.gathering else draft.now_s + draft.settings.gang_offer_hold_s
+    resident = {app_id: ids for app_id, ids in ready.items() if (spec := draft.app(app_id)) and spec.resident}
+    refuse_s = _refuse_s(draft, _next_backoff_s(draft))
+    if decision.promise is not None:
+        refuse_s = min(refuse_s, _PAUSE_S + draft.pick() % 1000 / 1000 * _PAUSE_MORE_S)
+    held: list[OfferDocument] = []
+    for each in opened:
+        kept = keep and str(each.offer.id) in promised
+        if not kept:
+            each.fill(resident)
+        if each.close(0.0 if decision.fits else refuse_s):
+            away.append((replace(each.offer, resources=each.left), draft.now_s, draft.now_s + _PAUSE_S))
+        elif kept:
+            held.append(each.offer.document)
+        else:
+            declined.append(each.offer.id)
+            away.append((each.offer, draft.now_s, draft.now_s + refuse_s))
+    if declined:
+        draft.actions.append(Decline(declined, refuse_s))
+    draft.held, draft.gathering = tuple(held), bool(held)
+    draft.held_until_s = until_s if held else None
+    draft.ordered = bool(draft.waiting)
+    draft.away = tuple(away) if draft.ordered else ()
 
 
 def take_offers(draft: Draft, documents: Sequence[OfferDocument]) -> None:
     """Start what fits: first where there is a choice of offers, then on each offer; decline those nothing fits on."""
-    declined: list[OfferId] = []
     ready, backoff_s = _ready_by_app(draft), _next_backoff_s(draft)
-    opened: list[OpenOffer] = []
-    for document in documents:
-        try:
-            opened.append(OpenOffer(draft, Offer.from_json(document)))
-        except (BadResources, KeyError) as error:
-            draft.actions.append(Say(f"declining an offer that cannot be read: {error!r}"))
-            declined.append(document["id"]["value"])
+    opened, declined = _opened(draft, documents)
     Choice(draft, opened).place(ready)
     for each in opened:
         each.fill(ready)
@@ -67,6 +142,19 @@ def take_offers(draft: Draft, documents: Sequence[OfferDocument]) -> None:
             declined.append(each.offer.id)
     if declined:
         draft.actions.append(Decline(declined, _refuse_s(draft, backoff_s)))
+
+
+def _opened(draft: Draft, documents: Sequence[OfferDocument]) -> tuple[list[OpenOffer], list[OfferId]]:
+    """Return the offers as they can be used, and the ids of those that cannot be read."""
+    opened: list[OpenOffer] = []
+    declined: list[OfferId] = []
+    for document in documents:
+        try:
+            opened.append(OpenOffer(draft, Offer.from_json(document)))
+        except (BadResources, KeyError) as error:
+            draft.actions.append(Say(f"declining an offer that cannot be read: {error!r}"))
+            declined.append(document["id"]["value"])
+    return opened, declined
 
 
 def _ready_by_app(draft: Draft) -> dict[str, deque[str]]:
@@ -161,6 +249,8 @@ def next_launch_s(state: State, settings: Settings, moment: Moment) -> float | N
             known = state.backoffs.get(app_id)
             times += [ready_at(known, spec), _revive_from_s(known, spec, interval_s)]
     times = [at for at in times if at > moment.now_s]
+    if state.ordered and state.subscribed and state.waiting:
+        times.append(moment.now_s + _LOOK_S)
     if state.held_until_s is not None:
         times.append(state.held_until_s)
     if state.subscribed and state.revive_due:

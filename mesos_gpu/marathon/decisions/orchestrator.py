@@ -6,6 +6,7 @@ Actions come in the order in which they must be done, what has to be on disk fir
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from typing_extensions import assert_never
 
@@ -13,9 +14,10 @@ from mesos_gpu.marathon.decisions import group_requests, job_requests, lifecycle
 from mesos_gpu.marathon.decisions.clock import heed_the_clock
 from mesos_gpu.marathon.decisions.health_updates import take_health, take_readiness
 from mesos_gpu.marathon.decisions.job_progress import watch_jobs
-from mesos_gpu.marathon.decisions.launching import ask_for_offers, next_launch_s, offered, use_held
+from mesos_gpu.marathon.decisions.launching import ask_for_offers, look_again, next_launch_s, offered, use_held
 from mesos_gpu.marathon.decisions.progress import settle
 from mesos_gpu.marathon.decisions.roles import ask_for_roles
+from mesos_gpu.marathon.decisions.run_limits import ends_s, run_limits
 from mesos_gpu.marathon.decisions.updates import COMING_UP, reconcile, start_timeout_s, take_status, watch
 from mesos_gpu.marathon.model.instances import Cause, Phase, moved
 from mesos_gpu.marathon.state.actions import (
@@ -94,6 +96,9 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
             requested = True
             _take_request(draft, event)
     settle(draft)
+    if draft.ordered or draft.waiting.changes:
+        look_again(draft, tick=isinstance(event, Tick))
+        settle(draft)
     ask_for_roles(draft)
     ask_for_offers(draft, requested=requested)
     return draft.finish()
@@ -107,7 +112,7 @@ def _take_news(draft: Draft, event: MasterEvent) -> None:
             if draft.subscribed:
                 draft.actions.append(Publish("scheduler_disconnected_event", {}))
             draft.subscribed = False
-            draft.held, draft.held_until_s = (), None
+            draft.held, draft.held_until_s, draft.gathering, draft.away = (), None, False, ()
         case Offered(offers=offers):
             # Without a subscription these are left over from one that has ended, and void.
             if draft.subscribed:
@@ -159,6 +164,7 @@ def next_tick_s(state: State, settings: Settings, moment: Moment) -> float | Non
     if launch_s is not None:
         times.append(launch_s)
     times += [at for job in state.jobs.values() if (at := job.next_event_s()) is not None]
+    limits = run_limits(state)
     for instance in state.instances.values():
         task = instance.task
         if (
@@ -169,12 +175,14 @@ def next_tick_s(state: State, settings: Settings, moment: Moment) -> float | Non
             times.append(due_s)
         if task is None:
             continue
+        if instance.app_id in limits and instance.active and task.id not in state.kills:
+            times += [at for at in (ends_s(task, limits[instance.app_id]),) if at < inf]
         if instance.phase is Phase.UNREACHABLE:
             spec = state.app(instance.app_id)
             strategy = spec.document["unreachableStrategy"] if spec is not None else "disabled"
             if isinstance(strategy, Mapping) and task.unreachable_since_s is not None:
-                limits = (strategy["inactiveAfterSeconds"], strategy["expungeAfterSeconds"])
-                times += [at for limit in limits if (at := task.unreachable_since_s + float(limit)) > moment.now_s]
+                times_s = (strategy["inactiveAfterSeconds"], strategy["expungeAfterSeconds"])
+                times += [at for limit in times_s if (at := task.unreachable_since_s + float(limit)) > moment.now_s]
         elif task.id in state.kills:
             times.append(state.kills[task.id] + settings.kill_retry_s)
         elif instance.phase in COMING_UP:
@@ -191,7 +199,7 @@ def _subscribed(draft: Draft, event: Subscribed) -> None:
     draft.subscribed, draft.suppressed, draft.asked_for = True, False, frozenset()
     draft.roles = frozenset()
     # Offers of an earlier subscription are void.
-    draft.held, draft.held_until_s = (), None
+    draft.held, draft.held_until_s, draft.gathering, draft.away = (), None, False, ()
     draft.region = event.region
     reconcile(draft, again_in_s=draft.settings.reconcile_initial_s)
     residency.after_subscribing(draft)

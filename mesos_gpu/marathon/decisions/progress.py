@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mesos_gpu.marathon.decisions import lifecycle
+from mesos_gpu.marathon.decisions import gangs, lifecycle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.constraints import from_fullest
 from mesos_gpu.marathon.model.deployment import Counts, Deployment, Work, rolling
@@ -26,6 +26,7 @@ _KILL_ORDER = (
     Phase.STARTING,
     Phase.RUNNING,
     Phase.KILLING,
+    Phase.ENDED,
 )
 
 
@@ -109,18 +110,30 @@ def _stop(draft: Draft, app_id: str) -> bool:
 
 
 def _scale(draft: Draft, spec: RunSpec) -> bool:
+    _mend(draft, spec)
+    spec = draft.app(spec.id) or spec
     members = _at_work(draft, spec)
     counted = [i for i in members if i.wanted and not _replaceable(i, spec, draft.now_s)]
     missing = spec.instances - len(counted)
     lifecycle.create(draft, spec, missing)
     for instance in victims(draft, counted, spec, -missing):
         lifecycle.retire(draft, instance)
-    return missing == 0 and all(ready(draft, i) for i in counted) and all(i.wanted for i in members)
+    return (
+        missing == 0 and all(ready(draft, i) or gangs.finished(i) for i in counted) and all(i.wanted for i in members)
+    )
+
+
+def _mend(draft: Draft, spec: RunSpec) -> None:
+    if "gang" in spec.document:
+        lost = [i for i in draft.instances_of(spec.id) if _replaceable(i, spec, draft.now_s)]
+        gangs.mend(draft, spec, lost)
 
 
 def _restart(draft: Draft, spec: RunSpec) -> bool:
+    _mend(draft, spec)
+    spec = draft.app(spec.id) or spec
     for instance in draft.instances_of(spec.id):
-        if instance.wanted and not instance.active and lifecycle.outdated(instance, spec):
+        if instance.wanted and not instance.active and not instance.task and lifecycle.outdated(instance, spec):
             if instance.reservation is None:
                 draft.drop_instance(instance)
             else:
@@ -141,7 +154,7 @@ def _restart(draft: Draft, spec: RunSpec) -> bool:
     lifecycle.create(draft, spec, move.start)
     for instance in victims(draft, new, spec, len(new) - spec.instances):
         lifecycle.retire(draft, instance)
-    return len(members) == len(new) == spec.instances and all(ready(draft, i) for i in new)
+    return len(members) == len(new) == spec.instances and all(ready(draft, i) or gangs.finished(i) for i in new)
 
 
 def _at_work(draft: Draft, spec: RunSpec) -> list[Instance]:
@@ -189,6 +202,9 @@ def victims(draft: Draft, candidates: Sequence[Instance], spec: RunSpec, count: 
             instance.id,
         )
 
+    if spec.gang_size > 1:
+        ends = [i for i in candidates if i.task is not None and i.task.id in draft.kills]
+        return gangs.whole([*ends, *sorted((i for i in candidates if i not in ends), key=rank)], max(0, count))
     ending = [i for i in candidates if i.task is not None and i.task.id in draft.kills][: max(0, count)]
     others = sorted((i for i in candidates if i not in ending), key=rank)
     return ending + from_fullest(others, spec.document["constraints"], max(0, count - len(ending)))

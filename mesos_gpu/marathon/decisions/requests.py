@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from mesos_gpu.errors import BadInput, Conflict, InvalidApp, Locked, MesosGpuError, NotFound, Problem, TooMany
-from mesos_gpu.marathon.decisions import lifecycle, progress
+from mesos_gpu.marathon.decisions import gangs, lifecycle, progress
 from mesos_gpu.marathon.decisions.reversal import groups_before
 from mesos_gpu.marathon.definitions.app import canonical_id, read_app
 from mesos_gpu.marathon.definitions.app_ids import parent_id, top_group
@@ -70,6 +70,8 @@ def kill_tasks(draft: Draft, event: KillTasks) -> None:
     if event.scale and event.wipe:
         raise BadInput("You cannot use scale and wipe at the same time.")
     chosen = [i for task_id in event.task_ids if (i := _with_task(draft, task_id)) is not None]
+    if event.scale or event.wipe:
+        chosen = gangs.with_mates(draft, chosen)
     if event.scale and chosen:
         _scale_down(draft, event, chosen)
         return

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mesos_gpu.marathon.decisions import job_progress, lifecycle, residency
 from mesos_gpu.marathon.decisions.health_updates import take_status_health
+from mesos_gpu.marathon.decisions.run_limits import ends_s, run_limits
 from mesos_gpu.marathon.definitions.timestamps import timestamp
 from mesos_gpu.marathon.matching.checks import check_result
 from mesos_gpu.marathon.model.backoff import after_failure
@@ -81,6 +82,9 @@ def _move(draft: Draft, instance: Instance, task: Task, after: Task, cause: Caus
         if "TASK_GONE_BY_OPERATOR" in (after.state, *(container.state for container in after.containers)):
             # That agent will not come back, nor will what it kept (InstanceUpdater.shouldAbandonReservation).
             instance = replace(instance, reservation=None)
+        if after.gang is not None and after.state == "TASK_FINISHED" and instance.wanted and not was_ending:
+            draft.put_instance(instance)  # it has done its part; when all have, they start again (gangs.mend)
+            return
         lifecycle.after_end(draft, instance, replaced=_is_restarting(draft, instance.app_id))
         return
     draft.put_instance(instance)
@@ -177,7 +181,7 @@ def start_timeout_s(instance: Instance, settings: Settings) -> float:
 
 def watch(draft: Draft) -> None:
     """Look after what should have happened by now: tasks that never ran, kills without answer, lost agents."""
-    settings = draft.settings
+    settings, limits = draft.settings, run_limits(draft)
     residency.watch(draft)
     for instance in list(draft.instances.values()):
         task = instance.task
@@ -186,6 +190,9 @@ def watch(draft: Draft) -> None:
         if instance.phase is Phase.UNREACHABLE:
             _watch_unreachable(draft, instance)
         elif task.id in draft.kills or not instance.wanted:
+            lifecycle.end(draft, task)
+        elif instance.app_id in limits and draft.now_s >= ends_s(task, limits[instance.app_id]):
+            draft.actions.append(Say(f"{task.id} has run for {limits[instance.app_id]} s, all it may; ending it"))
             lifecycle.end(draft, task)
         elif instance.phase in COMING_UP and draft.now_s >= task.staged_at_s + start_timeout_s(instance, settings):
             waited_s = start_timeout_s(instance, settings)

@@ -11,10 +11,11 @@ from dataclasses import replace
 
 from mesos_gpu.marathon.decisions import lifecycle, residency
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching.matching import Match, Reason, Refusal, match
+from mesos_gpu.marathon.matching.matching import Match, Pool, Reason, Refusal, match
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.pod_taskinfo import task_group
 from mesos_gpu.marathon.matching.taskinfo import task_info
+from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.instances import Cause, Instance, Task, moved
 from mesos_gpu.marathon.model.task_group import TaskGroup
 from mesos_gpu.marathon.state.actions import Launch
@@ -71,9 +72,7 @@ class OpenOffer:
         entry = draft.queue.get(app_id) or QueueEntry(draft.now_s)
         if not isinstance(found, Match):
             if tell:
-                self._refused[app_id] = entry.refused(
-                    self.offer.agent_id, self.offer.document, found.reasons, draft.now_s
-                )
+                self.refuse(app_id, found.reasons)
             return False
         self.left -= found.whole
         ready[app_id].remove(instance.id)
@@ -87,6 +86,19 @@ class OpenOffer:
         if not ready[app_id]:
             del ready[app_id]
         return True
+
+    def take(self, instance: Instance, spec: RunSpec, found: Match, gang: Membership | None) -> None:
+        """Start an instance here on what was found for it, as a member of a gang where it is one."""
+        self.left -= found.whole
+        self._started.append(_provision(self._draft, instance, spec, self.offer, found, gang))
+        entry = self._draft.queue.get(spec.id) or QueueEntry(self._draft.now_s)
+        self._draft.queue.put(spec.id, entry.used(self._draft.now_s))
+        self._refused.pop(spec.id, None)
+
+    def refuse(self, app_id: str, reasons: tuple[Reason, ...]) -> None:
+        """Keep for /v2/queue why this offer did not do for an app."""
+        entry = self._draft.queue.get(app_id) or QueueEntry(self._draft.now_s)
+        self._refused[app_id] = entry.refused(self.offer.agent_id, self.offer.document, reasons, self._draft.now_s)
 
     def close(self, refuse_s: float) -> bool:
         """Say what is to be done; return whether the offer was used. `refuse_s`: for how long its rest is refused."""
@@ -106,10 +118,8 @@ def _find(
     draft: Draft, spec: RunSpec, offer: Offer, left: Resources, waiting: Sequence[str]
 ) -> tuple[Instance, Match | Refusal]:
     """Return which of the waiting instances of an app fits what is left of an offer, or why none does."""
-    members = draft.instances_of(spec.id) if spec.document["constraints"] or spec.resident else []
-    # Who is where only matters to constraints.
-    counted = members if spec.document["constraints"] else ()
-    placed = [i for i in counted if i.active and i.wanted and not lifecycle.outdated(i, spec)]
+    members = draft.instances_of(spec.id) if spec.resident else []
+    placed = placed_instances(draft, spec)
     instance, pool = draft.instances[waiting[0]], None
     if spec.resident:
         chosen = residency.choose([draft.instances[instance_id] for instance_id in waiting], offer, left)
@@ -117,7 +127,17 @@ def _find(
             return instance, Refusal((Reason.NO_CORRESPONDING_RESERVATION,))
         instance, pool = chosen
         placed += residency.bound(members, instance)
-    found = match(
+    found = matched(draft, spec, offer, left, placed, pool)
+    if isinstance(found, Match) and instance.reservation is not None:
+        found = residency.with_volumes(spec, instance, found, left)
+    return instance, found
+
+
+def matched(
+    draft: Draft, spec: RunSpec, offer: Offer, left: Resources, placed: Sequence[Instance], pool: Pool | None = None
+) -> Match | Refusal:
+    """Return what one more instance would take of what is left of an offer, beside those that are `placed`."""
+    return match(
         spec,
         offer,
         left,
@@ -130,12 +150,35 @@ def _find(
         pool=pool,
         draining_s=draft.settings.draining_s,
     )
-    if isinstance(found, Match) and instance.reservation is not None:
-        found = residency.with_volumes(spec, instance, found, left)
-    return instance, found
 
 
-def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match) -> TaskInfo | TaskGroup:
+def placed_instances(draft: Draft, spec: RunSpec) -> list[Instance]:
+    """Return the instances of an app that its constraints count."""
+    members = draft.instances_of(spec.id) if spec.document["constraints"] else ()
+    return [i for i in members if i.active and i.wanted and not lifecycle.outdated(i, spec)]
+
+
+def task_of(
+    draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match, gang: Membership | None = None
+) -> Task:
+    """Return the task that fills an instance when it starts on an offer."""
+    return Task(
+        id=instance.next_task_id,
+        agent_id=offer.agent_id,
+        host=offer.host,
+        ports=found.host_ports,
+        version=spec.version,
+        staged_at_s=draft.now_s,
+        attributes=offer.attributes,
+        region=offer.region,
+        zone=offer.zone,
+        gang=gang,
+    )
+
+
+def _provision(
+    draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match, gang: Membership | None = None
+) -> TaskInfo | TaskGroup:
     task_id, pick = instance.next_task_id, draft.pick()
     pod = (
         task_group(
@@ -151,18 +194,9 @@ def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, fo
         if spec.is_pod
         else None
     )
-    task = Task(
-        id=task_id,
-        agent_id=offer.agent_id,
-        host=offer.host,
-        ports=found.host_ports,
-        version=spec.version,
-        staged_at_s=draft.now_s,
-        attributes=offer.attributes,
-        region=offer.region,
-        zone=offer.zone,
-        containers=() if pod is None else tuple(replace(c, since_s=draft.now_s) for c in pod.containers),
-    )
+    task = task_of(draft, instance, spec, offer, found, gang)
+    if pod is not None:
+        task = replace(task, containers=tuple(replace(c, since_s=draft.now_s) for c in pod.containers))
     draft.tokens = draft.tokens.taken(1)
     launched = moved(instance, Cause.LAUNCHED, draft.now_s)
     draft.put_instance(replace(launched, task=task, incarnation=instance.incarnation + 1, version=spec.version))
@@ -177,4 +211,5 @@ def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, fo
         enforces_role=draft.enforces_role(spec.id),
         pick=pick,
         bridge_name=draft.settings.rules.bridge_name,
+        gang=gang,
     )

@@ -45,6 +45,8 @@ def read_app(document: object, rules: AppRules, *, base: str = "/") -> dict[str,
     _refuse(form_problems(app))
     app["id"] = canonical_id(app["id"], base)
     modernise(app, rules)
+    if "gang" in app:
+        app.setdefault("instances", app["gang"]["size"])
     canonical = APP.with_defaults(app)
     _complete(canonical, rules)
     _refuse(problem for rule in (*RULES, *PORT_RULES) for problem in rule(canonical, rules))

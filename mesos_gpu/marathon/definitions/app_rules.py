@@ -15,6 +15,7 @@ from mesos_gpu.marathon.definitions.app_ids import name_problem, top_group
 from mesos_gpu.marathon.definitions.app_settings import AppRules
 from mesos_gpu.marathon.definitions.gpu_share import share_problems
 from mesos_gpu.marathon.definitions.patterns import PATTERN_ADVICE, pattern_problem
+from mesos_gpu.marathon.definitions.queue_rules import queue_problems
 from mesos_gpu.mesos.shares.cgpu import DISABLE, MEM_CONTAINER
 
 App = dict[str, Any]
@@ -212,4 +213,14 @@ def _secrets(app: App, rules: AppRules) -> Iterator[Problem]:
 
 PLACEMENT_RULES: tuple[Rule, ...] = (_name, _gpus, _roles)
 """Those that hold for pods too."""
-RULES: tuple[Rule, ...] = (_name, _command, _gpus, _gpu_share, _roles, _constraints, _deployment, _secrets)
+RULES: tuple[Rule, ...] = (
+    _name,
+    _command,
+    _gpus,
+    _gpu_share,
+    queue_problems,
+    _roles,
+    _constraints,
+    _deployment,
+    _secrets,
+)

@@ -12,6 +12,9 @@ FEATURES = frozenset({"vips", "task_killing", "external_volumes", "secrets", "gp
 GPU_SHARE = "gpu_share"
 """What this project's Marathon names among the `features` of /v2/info: it can ask for parts of GPUs."""
 
+GANGS = "gangs"
+"""The same for `gang`, `priority`, `preemptible` and `maxRuntimeSeconds`."""
+
 BRIDGE_NAME = "mesos-bridge"
 """What --mesos_bridge_name is by default."""
 
@@ -35,3 +38,5 @@ class AppRules:
     strict: bool = False
     shares: bool = True
     """Whether it can ask for parts of GPUs: this project's can, Mesosphere's drops `gpuShare` without a word."""
+    gangs: bool = True
+    """Whether it knows of gangs, and of an order of what waits: this project's does."""

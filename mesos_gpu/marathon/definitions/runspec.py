@@ -12,7 +12,8 @@ from mesos_gpu.mesos.shares.cgpu import ShareAsk
 # What `read_app` knows nothing of: the server sets these.
 SERVER_KEYS = ("version", "versionInfo")
 # An update that touches only these starts and stops instances and replaces none (Marathon AppDefinition.isUpgrade).
-_SCALING_KEYS = ("instances", *SERVER_KEYS)
+# What only the order of the queue looks at is nothing to a task that runs.
+_SCALING_KEYS = ("instances", "priority", "preemptible", *SERVER_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,22 @@ class RunSpec:
     def gpus(self) -> int:
         """Return whole GPUs per instance."""
         return int(self.document["gpus"])
+
+    @property
+    def gang_size(self) -> int:
+        """Return how many instances start together: one, where the app is no gang."""
+        return int(self.document["gang"]["size"]) if "gang" in self.document else 1
+
+    @property
+    def priority(self) -> int:
+        """Return who starts first of those that wait: more before less."""
+        return int(self.document.get("priority", 0))
+
+    @property
+    def max_run_s(self) -> int | None:
+        """Return after how many seconds a task is ended, None for never."""
+        limit = self.document.get("maxRuntimeSeconds")
+        return None if limit is None else int(limit)
 
     @property
     def shares(self) -> tuple[ShareAsk | None, ...]:

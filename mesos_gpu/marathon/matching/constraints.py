@@ -45,14 +45,14 @@ def fulfilled(constraint: Sequence[str], place: Place, placed: Sequence[Task], i
     are asked for.
     """
     field, operator, value = constraint[0], constraint[1].upper(), constraint[2] if len(constraint) > 2 else None
-    here = _value(field, place)
+    here = value_at(field, place)
     if here is None:
         return operator == "UNLIKE"
     if operator in ("LIKE", "UNLIKE"):
         return like(value or "", here) == (operator == "LIKE")
     if operator == "IS":
         return _same(value or "", here)
-    taken = [text for task in placed if (text := _value(field, task)) is not None]
+    taken = [text for task in placed if (text := value_at(field, task)) is not None]
     counts = Counter(taken)
     if operator == "UNIQUE":
         return counts[here] == 0
@@ -90,12 +90,12 @@ def from_fullest(candidates: Sequence[Instance], constraints: Sequence[Sequence[
     if not fields:
         return left[:count]
     while left and len(chosen) < count:
-        groups = [Counter(_value(field, i.task) for i in left if i.task is not None) for field in fields]
+        groups = [Counter(value_at(field, i.task) for i in left if i.task is not None) for field in fields]
 
         def emptier(instance: Instance, groups: Sequence[Counter[str | None]] = tuple(groups)) -> tuple[int, ...]:
             if instance.task is None:
                 return ()
-            return tuple(-g[_value(f, instance.task)] for f, g in zip(fields, groups, strict=True))
+            return tuple(-g[value_at(f, instance.task)] for f, g in zip(fields, groups, strict=True))
 
         # min() takes the first of equals, so that the order of the candidates decides among them.
         first = min(left, key=emptier)
@@ -127,7 +127,8 @@ def _same(wanted: str, here: str) -> bool:
         return wanted == here
 
 
-def _value(field: str, place: Place) -> str | None:
+def value_at(field: str, place: Place) -> str | None:
+    """Return what a place has for the field of a constraint; None where it has nothing of that name."""
     if field in _HOST_FIELDS:
         return place.host
     if field == "@region":

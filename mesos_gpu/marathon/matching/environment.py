@@ -11,6 +11,7 @@ from typing import Any
 
 from mesos_gpu.marathon.definitions.ports import wishes
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.mesos.ids import TaskId
 
 MAX_LABEL_KEY, MAX_LABEL_VALUE = 493, 512
@@ -25,18 +26,21 @@ def task_environment(
     *,
     prefix: str = "",
     enforces_role: bool = False,
+    gang: Membership | None = None,
 ) -> dict[str, str]:
     """Return the variables of one task. `prefix` (--env_vars_prefix) goes before HOST and the port variables.
 
-    `ports` has one for each port of the app, `enforces_role` tells whether its top-level group has enforceRole. A
-    variable that refers to a secret is left out, as Marathon does without a plugin for secrets.
+    `ports` has one for each port of the app, `enforces_role` tells whether its top-level group has enforceRole,
+    `gang` what the task is in its gang. A variable that refers to a secret is left out, as Marathon does without a
+    plugin for secrets.
     """
     given = {f"{prefix}{name}": value for name, value in {"HOST": host, **_port_variables(spec, ports)}.items()}
     own = {name: value for name, value in spec.document["env"].items() if isinstance(value, str)}
     share = spec.shares[0]
     shared = {} if share is None else share.variables()
     enforced = {"MARATHON_APP_ENFORCE_GROUP_ROLE": "TRUE" if enforces_role else "FALSE"}
-    return {**_app_variables(spec, task_id), **enforced, **given, **shared, **own}
+    together = {} if gang is None else gang.variables()
+    return {**_app_variables(spec, task_id), **enforced, **given, **shared, **together, **own}
 
 
 def _app_variables(spec: RunSpec, task_id: TaskId) -> dict[str, str]:

@@ -85,6 +85,8 @@ class Match:
     """What its own executor takes, beside the task."""
     disks: tuple[Resource, ...] = ()
     """What becomes the app's persistent volumes, one for each."""
+    extra_ports: tuple[int | None, ...] = ()
+    """Ports that are taken beside those that the app asks for."""
     shares: tuple[Resources, ...] = ()
     """What of `resources` each task has of shared GPUs, in the order of the app's, or of the pod's containers."""
 
@@ -164,7 +166,7 @@ def match(
         reasons.add(Reason.DECLINED_SCARCE_RESOURCES)
     if reasons or ports is None or disks is None or shares is None:
         return Refusal(tuple(sorted(reasons, key=_FUNNEL.index)))
-    return Match(sum(shares, taken + ports[1]), ports[0], executor, disks, shares)
+    return Match(sum(shares, taken + ports[1]), ports[0], executor, disks, shares=shares)
 
 
 def accepted_roles(spec: RunSpec, behaviour: RolesBehaviour = RolesBehaviour.ANY) -> tuple[Role, ...]:

@@ -48,6 +48,12 @@ class Offer:
         """Return all whole GPUs in the offer, whatever their role."""
         return self.resources.gpus
 
+    @property
+    def address(self) -> str:
+        """Return the address at which other machines reach it: that of its agent, where the master tells it."""
+        told = self.document.get("url", {}).get("address", {})
+        return str(told.get("ip") or self.host)
+
     def usable(self, roles: tuple[Role, ...], left: Resources) -> Resources:
         """Return what of `left` a task without reservations of its own may use, from these roles only.
 

@@ -17,6 +17,7 @@ from mesos_gpu.marathon.matching.environment import task_environment
 from mesos_gpu.marathon.matching.matching import Match
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.volumes import task_volumes
+from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo
 from mesos_gpu.mesos.ids import ExecutorId, TaskId
 from mesos_gpu.mesos.resources import Resources
@@ -37,6 +38,7 @@ def task_info(
     enforces_role: bool = False,
     pick: int = 0,
     bridge_name: str = BRIDGE_NAME,
+    gang: Membership | None = None,
 ) -> TaskInfo:
     """Return Mesos' v1 TaskInfo, as JSON, for one task of `spec` on what was found in `offer`.
 
@@ -44,7 +46,9 @@ def task_info(
     """
     app = spec.document
     effective = effective_ports(app, found.ports, pick)
-    environment = task_environment(spec, task_id, offer.host, effective, prefix=env_prefix, enforces_role=enforces_role)
+    environment = task_environment(
+        spec, task_id, offer.host, effective, prefix=env_prefix, enforces_role=enforces_role, gang=gang
+    )
     info: TaskInfo = {
         "name": spec.task_name,
         "task_id": {"value": task_id},

@@ -128,20 +128,23 @@ def rolling(spec: RunSpec, counts: Counts, *, resident: bool = False) -> Rolling
     """Return what may be done now without too few healthy instances, or too many at once.
 
     minHealthy = ceil(n * minimumHealthCapacity), maxCapacity = floor(n * (1 + maximumOverCapacity)). Where both
-    leave no room at all, a new instance may go over (or, with volumes of its own, an old one below) by one.
+    leave no room at all, a new instance may go over (or, with volumes of its own, an old one below) by one. Of an app
+    of gangs n counts gangs, and each is replaced as a whole.
     """
-    n = spec.instances
+    unit = spec.gang_size
+    n = spec.instances // unit
     strategy = spec.document["upgradeStrategy"]
     # Rounded first: 10 * 0.7 is a hair over 7 in binary, and ceil would make it 8.
     min_healthy = math.ceil(round(n * strategy["minimumHealthCapacity"], 6))
     max_capacity = math.floor(round(n * (1 + strategy["maximumOverCapacity"]), 6))
-    healthy = counts.old_healthy + counts.new_healthy
+    old, new, old_active = -(-counts.old // unit), -(-counts.new // unit), -(-counts.old_active // unit)
+    healthy = counts.old_healthy // unit + counts.new_healthy // unit
     kill = max(0, healthy - min_healthy)
     if min_healthy == max_capacity and max_capacity <= healthy:
         if resident:
             kill = healthy - min_healthy + 1
         else:
             max_capacity += 1
-    kill = min(counts.old, max(kill, counts.old - n))
-    start = min(n - counts.new, max_capacity - counts.old_active - counts.new)
-    return Rolling(kill=kill, start=max(0, start))
+    kill = min(old, max(kill, old - n))
+    start = min(n - new, max_capacity - old_active - new)
+    return Rolling(kill=kill * unit, start=max(0, start) * unit)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.reservations import Reservation
 from mesos_gpu.mesos.ids import AgentId, Role, TaskId
 from mesos_gpu.mesos.tasks import is_terminal
@@ -166,6 +167,10 @@ class Task:
     """What the app's `check` last found, as the API shows it."""
     containers: tuple[ContainerTask, ...] = ()
     """Those of a pod, in its order."""
+    gang: Membership | None = None
+    """What it is in its gang, if it is in one."""
+    gives_way_to: str | None = None
+    """The app for which it is ended, if it is."""
 
     @property
     def living_ids(self) -> tuple[TaskId, ...]:
@@ -228,6 +233,8 @@ class Instance:
         if self.phase is not Phase.ENDED:
             return str(self.phase.value)
         ended = self.reservation.last_state if self.reservation is not None else None
+        if self.task is not None and self.reservation is None:
+            ended = self.task.state
         return (ended or "TASK_KILLED").removeprefix("TASK_").capitalize()
 
     @property

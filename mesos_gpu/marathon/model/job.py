@@ -15,6 +15,7 @@ from mesos_gpu.marathon.definitions.app import INVALID_JSON, AppRules, read_app
 from mesos_gpu.marathon.definitions.app_schema import JOB
 from mesos_gpu.marathon.definitions.app_words import shape_problem
 from mesos_gpu.marathon.definitions.cron import cron_problem, zone_problem
+from mesos_gpu.marathon.definitions.queue_rules import FIELDS
 from mesos_gpu.marathon.definitions.runspec import RunSpec, versioned
 from mesos_gpu.marathon.model.jobs import Schedule, run_spec_id
 
@@ -22,7 +23,7 @@ Document = dict[str, Any]
 
 _OPERATORS = {"EQ": "IS"}
 _PLACES = {"/constraints": "/placement/constraints", "/fetch": "/artifacts", "/container/volumes": "/volumes"}
-_SAME = ("cmd", "args", "cpus", "mem", "disk", "gpus", "gpuShare", "user", "env", "secrets")
+_SAME = ("cmd", "args", "cpus", "mem", "disk", "gpus", "gpuShare", "user", "env", "secrets", *FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def _as_app(job: Mapping[str, Any]) -> Document:
     app: Document = {key: run[key] for key in _SAME if key in run}
     app |= {
         "id": "/run",
-        "instances": 1,
+        "instances": run.get("gang", {}).get("size", 1),
         "labels": job["labels"],
         "fetch": run["artifacts"],
         "portDefinitions": [],

@@ -24,6 +24,23 @@ class UnusedOffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """How near an app is to its start, where an order of what waits was asked for. The first has `number` 1.
+
+    Of the `size` members of its next gang (1 for an app without) `fits` have a place now.
+    """
+
+    number: int
+    fits: int
+    size: int
+    at_s: float | None = None
+    """When it will have what it waits for at the latest, infinite for when others end that say no time; None: nobody
+    knows."""
+    behind: str | None = None
+    """The app for which machines are kept before this one."""
+
+
+@dataclass(frozen=True, slots=True)
 class QueueEntry:
     """One app's time in the queue. `rejected` counts offers by their first reason since the last launch."""
 

@@ -28,6 +28,10 @@ class Settings:
     """How apps with GPUs choose among offers, unless their label says otherwise: one of POLICIES."""
     offer_window_s: float = 0.0
     """For so long offers are held when others may come that suit better; 0: not at all."""
+    gang_offer_hold_s: float = 5.0
+    """For so long offers are kept for the first that waits, where an order was asked for; then for others."""
+    priority_aging_s: float = 600.0
+    """What a point of `priority` is worth: to have waited so much longer."""
     principal: str | None = None
     """Whom Mesos knows us as; what we reserve and create is marked so."""
     env_prefix: str = ""

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, dataclass, field, fields
 from typing import Any
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.backoff import Backoff
 from mesos_gpu.marathon.model.deployment import Deployment
 from mesos_gpu.marathon.model.groups import Root
@@ -16,7 +17,7 @@ from mesos_gpu.marathon.model.jobs import Job, run_spec_in
 from mesos_gpu.marathon.model.launch_tokens import LaunchTokens
 from mesos_gpu.marathon.state.events import ReadinessChecked
 from mesos_gpu.marathon.state.members import Members
-from mesos_gpu.marathon.state.queue_entry import QueueEntry
+from mesos_gpu.marathon.state.queue_entry import Place, QueueEntry
 from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import FrameworkId, Role
@@ -69,6 +70,14 @@ class Books(Lasting):
     held: tuple[OfferDocument, ...] = ()
     """Offers that are kept for a moment, so that there is a choice."""
     held_until_s: float | None = None
+    gathering: bool = False
+    """Whether they are kept for what waits first (decisions/in_order.py)."""
+    away: tuple[tuple[Offer, float, float], ...] = ()
+    """What was given back of offers while something waited in order, with when, and until when it stays away."""
+    ordered: bool = False
+    """Whether something waits in order, so that time and each end of a task matter to it."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """How near those are that wait in order, by app."""
     agents: frozenset[str] = frozenset()
     """Ids of the agents that have made offers."""
     tokens: LaunchTokens = field(default_factory=LaunchTokens)

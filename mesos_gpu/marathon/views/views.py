@@ -6,6 +6,7 @@ Source: Marathon docs/docs/rest-api/public/api/v2/*.raml and raml/*Conversion.sc
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from math import inf
 from typing import Any
 
 from mesos_gpu.marathon.definitions.ports import service_ports_of
@@ -18,7 +19,7 @@ from mesos_gpu.marathon.model.health import Health, Results, verdict
 from mesos_gpu.marathon.model.instances import Instance, Task
 from mesos_gpu.marathon.model.reservations import Reservation
 from mesos_gpu.marathon.state.events import Moment
-from mesos_gpu.marathon.state.queue_entry import QueueEntry, funnel
+from mesos_gpu.marathon.state.queue_entry import Place, QueueEntry, funnel
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.views.pod_views import pod_task_views, pod_view
 from mesos_gpu.marathon.views.task_stats import task_stats
@@ -146,6 +147,9 @@ def _task_view(instance: Instance, task: Task, spec: RunSpec | None, results: Re
         shown["healthCheckResults"] = [_health_view(instance, results[index]) for index in sorted(results)]
     if task.check_result is not None:
         shown["checkResult"] = dict(task.check_result)
+    if task.gang is not None:
+        gang = task.gang
+        shown["gang"] = {"id": gang.id, "rank": gang.rank, "size": gang.size, "masterPort": gang.master_port}
     for key, value in (("region", task.region), ("zone", task.zone)):
         if value is not None:
             shown[key] = value
@@ -232,11 +236,23 @@ def _queued(state: State, spec: RunSpec, waiting: list[Instance], moment: Moment
         **({"pod": pod_view(spec)} if spec.is_pod else {"app": dict(spec.document)}),
         "role": spec.document["role"],
     }
+    if (place := state.places.get(spec.id)) is not None:
+        shown["order"] = _place_view(place)
     if last_offers:
         shown["lastUnusedOffers"] = [
             {"offer": _offer(u.offer), "reason": [r.value for r in u.reasons], "timestamp": timestamp(u.at_s)}
             for u in entry.last_offers.values()
         ]
+    return shown
+
+
+def _place_view(place: Place) -> Document:
+    """Return how near an app is to its start, where an order of what waits was asked for."""
+    shown: Document = {"place": place.number, "members": place.size, "membersThatFit": place.fits}
+    if place.at_s is not None:
+        shown["startsBy"] = timestamp(place.at_s) if place.at_s < inf else None
+    if place.behind is not None:
+        shown["behind"] = place.behind
     return shown
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mesos_gpu.marathon.why.failure import Failure, container_of, failing, image_of
 from mesos_gpu.marathon.why.judge import Verdict, count_text, room
+from mesos_gpu.marathon.why.order import waits_in_order
 from mesos_gpu.marathon.why.remedies import behaviour_remedy, impossible, one_missing, releases, scattered
 from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.smoke import ends_at_once
@@ -150,6 +151,9 @@ def _judged(it: Situation, failure: Failure | None) -> tuple[str, str, list[str]
     able = [verdict for verdict in it.verdicts if verdict.ever]
     if not able:
         return "impossible", f"No agent could ever run {name}: {_wanted(wish)}.", impossible(it)
+    ordered = waits_in_order(name, it.queued)
+    if ordered is not None:
+        return "waiting", ordered[0], [*ordered[1], *releases(it, able)]
     ready = [verdict for verdict in able if verdict.now]
     if ready:
         return _ready(it, plural, ready, failure)

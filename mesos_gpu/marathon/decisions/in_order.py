@@ -1,0 +1,218 @@
+"""Offers where an order was asked for: gangs, priorities, who gives way. `mesos_gpu.queueing` decides; here it is done.
+
+docs/do/gangs.md says it in words. What is kept for the first that waits is kept by holding its offers for a while
+(--gang_offer_hold), then giving all back at once: so they come again together, and others had their turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mesos_gpu.marathon.decisions.choosing import policy_of
+from mesos_gpu.marathon.decisions.giving_way import give_way
+from mesos_gpu.marathon.decisions.using import OpenOffer, matched, placed_instances, task_of
+from mesos_gpu.marathon.definitions.ports import PortWish, take_ports
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching import asks
+from mesos_gpu.marathon.matching.constraints import all_fulfilled
+from mesos_gpu.marathon.matching.matching import Match, Reason, Refusal, accepted_roles
+from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.matching.placing import MODEL, demand, machine, model
+from mesos_gpu.marathon.model.gangs import Membership
+from mesos_gpu.marathon.model.instances import Instance, Phase
+from mesos_gpu.marathon.state.draft import Draft
+from mesos_gpu.marathon.state.queue_entry import Place
+from mesos_gpu.placement.demand import Demand, Machine
+from mesos_gpu.queueing.decide import Decision, Start, decide
+from mesos_gpu.queueing.places import PREFERENCES, Preference, fewest_first
+from mesos_gpu.queueing.values import Ask, Running, rank_of
+
+SETTLE_S = 3.0
+"""So long after offers were asked for, all that is free has been offered: then others may have to give way."""
+_MASTER_PORT = PortWish(None, 0, "master", "tcp", ())
+
+Found = list[tuple[OpenOffer, Instance, Match]]
+
+
+class Look:
+    """One look at what waits, with the offers at hand. `away`: offers that were given back a moment ago."""
+
+    def __init__(self, draft: Draft, opened: Sequence[OpenOffer], ready: dict[str, deque[str]], away: Sequence[Offer]):
+        self._draft, self._ready = draft, ready
+        self._open = {str(each.offer.id): each for each in opened}
+        self._offers: dict[str, Offer] = {name: each.offer for name, each in self._open.items()}
+        self._away = {f"{offer.id} given back": offer for offer in away}
+        self._offers |= self._away
+        self._names = {str(offer.agent_id): name for name, offer in reversed(self._offers.items())}
+        self._models = {model(offer): offer for offer in self._offers.values()}
+        self._unfit: dict[str, set[str]] = {}
+        self._shares: Mapping[str, float] = {}
+
+    def carry_out(self) -> Decision:
+        """Start who is to start, and ask for the end of what gives way."""
+        draft = self._draft
+        settled = not draft.revive_due and draft.revived_s + SETTLE_S <= draft.now_s
+        while True:
+            # The tasks come first: they tell which part of everything each role has.
+            tasks = self._running()
+            free = self._free(tasks)
+            asked = [found for app_id in self._ready if (found := self._ask(app_id, free)) is not None]
+            decision = decide(asked, free, tasks, draft.now_s, self._prefer, taking=settled)
+            if not any(self._refused(start) for start in decision.starts):
+                break
+        self._note(decision, asked)
+        if decision.promise is not None:
+            give_way(draft, decision.gives_way, decision.promise.ask.id)
+            if self._away.keys() & decision.promise.members.keys():
+                draft.revive_due = True
+        return decision
+
+    def _ask(self, app_id: str, free: Mapping[str, Machine]) -> Ask | None:
+        draft, spec = self._draft, self._draft.app(app_id)
+        if spec is None or spec.resident or len(self._ready[app_id]) < spec.gang_size:
+            return None
+        settings = draft.settings
+        since_s = draft.instances[self._ready[app_id][0]].since_s
+        share = self._shares.get(str(spec.document["role"]), 0.0)
+        rank = rank_of(
+            since_s, spec.priority, share, aging_s=settings.priority_aging_s, fair_s=settings.priority_aging_s / 2
+        )
+        found = asks.ask(spec, len(self._ready[app_id]), rank, self._demand(spec), self._where(spec, free))
+        together = asks.one_cluster(spec, found, free, self._offers)
+        return found if together is None else replace(found, machines=together)
+
+    def _demand(self, spec: RunSpec) -> Demand:
+        return demand(spec, self._models.values())
+
+    def _where(self, spec: RunSpec, free: Mapping[str, Machine]) -> frozenset[str]:
+        """Return the machines to which an app may go now, or once others have ended there."""
+        draft, placed = self._draft, placed_instances(self._draft, spec)
+        names = set()
+        for name, offer in self._offers.items():
+            left = self._open[name].left if name in self._open else offer.resources
+            found = matched(draft, spec, offer, left, placed)
+            if isinstance(found, Match) or asks.PASSES.issuperset(found.reasons):
+                names.add(name)
+            elif name in self._open:
+                self._open[name].refuse(spec.id, found.reasons)
+        for instance in draft.instances.values():
+            task = instance.task
+            if task is not None and str(task.agent_id) in free and str(task.agent_id) not in names:
+                constraints = spec.document["constraints"]
+                if all_fulfilled(constraints, task, placed, spec.instances, draft.region):
+                    names.add(str(task.agent_id))
+        return frozenset(names - self._unfit.get(spec.id, set()))
+
+    def _free(self, tasks: Sequence[Running]) -> dict[str, Machine]:
+        free = {name: machine(each.offer, each.left) for name, each in self._open.items()}
+        for name, offer in self._away.items():
+            free[name] = Machine(0, 0, (), model(offer))
+        models = {
+            str(i.task.agent_id): dict(i.task.attributes).get(MODEL, "")
+            for i in self._draft.instances.values()
+            if i.task is not None
+        }
+        for task in tasks:
+            free.setdefault(task.machine, Machine(0, 0, (), models.get(task.machine, "")))
+        return free
+
+    def _running(self) -> list[Running]:
+        draft = self._draft
+        found, held = [], []
+        for instance in draft.instances.values():
+            task, spec = instance.task, draft.spec_of(instance)
+            if task is None or spec is None or not instance.active or instance.phase is Phase.UNREACHABLE:
+                continue
+            needed = self._demand(spec)
+            held.append((str(instance.role), needed))
+            ending = task.id in draft.kills or not instance.wanted
+            name = self._names.get(str(task.agent_id), str(task.agent_id))
+            found.append(asks.running(instance, task, spec, name, needed, now_s=draft.now_s, ending=ending))
+        self._shares = asks.role_shares(held)
+        for name, offer in self._away.items():
+            there = machine(offer, offer.resources)
+            whole = Demand(there.cpus_milli, there.mem_mib, there.whole)
+            found.append(Running(f"offer {name}", name, whole, draft.now_s + 1.0))
+        return found
+
+    def _prefer(self, app_id: str) -> Preference:
+        spec = self._draft.app(app_id)
+        return fewest_first if spec is None else PREFERENCES.get(policy_of(self._draft, spec), fewest_first)
+
+    def _refused(self, start: Start) -> bool:
+        """Start one unit; return whether it could not be, by what only a whole look at an offer shows."""
+        draft, spec = self._draft, self._draft.app(start.ask)
+        if spec is None or start.ask not in self._ready:
+            return False
+        most = draft.settings.launch_tokens
+        if draft.tokens.left < min(spec.gang_size, most):
+            return False  # more may start a moment later
+        found = self._match(spec, start)
+        if isinstance(found, str):
+            self._unfit.setdefault(spec.id, set()).add(found)
+            return True
+        gangs = self._memberships(spec, found)
+        for (each, instance, match), gang in zip(found, gangs, strict=True):
+            self._ready[spec.id].remove(instance.id)
+            each.take(instance, spec, match, gang)
+        if not self._ready[spec.id]:
+            del self._ready[spec.id]
+        return False
+
+    def _match(self, spec: RunSpec, start: Start) -> Found | str:
+        """Return what each member of a unit takes of its offer; the name of an offer that does not do after all."""
+        draft, placed = self._draft, placed_instances(self._draft, spec)
+        waiting = iter(self._ready[spec.id])
+        found: Found = []
+        for name, count in start.members.items():
+            each = self._open[name]
+            left = each.left
+            for _ in range(count):
+                if each.full and spec.gang_size == 1:
+                    return name
+                match: Match | Refusal = matched(draft, spec, each.offer, left, placed)
+                if isinstance(match, Match) and not found and "gang" in spec.document:
+                    match = self._with_master_port(spec, each, match)
+                if isinstance(match, Refusal):
+                    each.refuse(spec.id, match.reasons)
+                    return name
+                left -= match.whole
+                instance = draft.instances[next(waiting)]
+                task = task_of(draft, instance, spec, each.offer, match)
+                placed.append(replace(instance, phase=Phase.PROVISIONED, task=task))
+                found.append((each, instance, match))
+        return found
+
+    def _with_master_port(self, spec: RunSpec, each: OpenOffer, match: Match) -> Match | Refusal:
+        """Return a match with a port more, where the others meet member 0; it comes last."""
+        roles = accepted_roles(spec, self._draft.settings.roles_behaviour)
+        usable = each.offer.usable(roles, each.left - match.whole)
+        port = take_ports([_MASTER_PORT], usable, roles, self._draft.pick())
+        if port is None:
+            return Refusal((Reason.INSUFFICIENT_PORTS,))
+        return replace(match, resources=match.resources + port[1], extra_ports=port[0])
+
+    def _memberships(self, spec: RunSpec, found: Found) -> list[Membership | None]:
+        if "gang" not in spec.document:
+            return [None] * len(found)
+        peers = tuple(each.offer.address for each, _, _ in found)
+        (port,) = found[0][2].extra_ports
+        gang_id = self._draft.new_id()
+        return [Membership(gang_id, rank, peers, port or 0, max(1, spec.gpus)) for rank in range(len(peers))]
+
+    def _note(self, decision: Decision, asked: Sequence[Ask]) -> None:
+        """Keep for /v2/queue and `why` how near each is that waits."""
+        kept = decision.promise
+        order = sorted((ask for ask in asked if ask.id in decision.fits), key=lambda ask: (ask.rank, ask.id))
+        self._draft.places = {
+            ask.id: Place(
+                number,
+                decision.fits[ask.id],
+                ask.size,
+                kept.at_s if kept is not None and kept.ask.id == ask.id else None,
+                kept.ask.id if kept is not None and kept.ask.id != ask.id else None,
+            )
+            for number, ask in enumerate(order, 1)
+        }

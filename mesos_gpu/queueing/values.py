@@ -1,0 +1,98 @@
+"""What waits and what runs, as the order of the queue is decided from. Values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import inf
+
+from mesos_gpu.placement.demand import WHOLE, Demand, Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """`units` that wait, each of `size` members that start together or not at all; each member needs `demand`.
+
+    Who has the least `rank` comes first (see `rank_of`).
+    """
+
+    id: str
+    rank: float
+    demand: Demand
+    size: int = 1
+    units: int = 1
+    one_per_host: bool = False
+    priority: int = 0
+    max_run_s: float | None = None
+    """For so long it may run at most, then it is ended; None: as long as it wants."""
+    stays: bool = False
+    """Whether it runs until somebody stops it."""
+    machines: frozenset[str] | None = None
+    """Where it may go, whatever is free there; None: anywhere."""
+
+    def ends_s(self, started_s: float) -> float | None:
+        """Return when it must have ended if it starts at a time, as Running has it."""
+        if self.max_run_s is not None:
+            return started_s + self.max_run_s
+        return None if self.stays else inf
+
+    def may_use(self, machine: str) -> bool:
+        """Return whether it may go to a machine at all."""
+        return self.machines is None or machine in self.machines
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One task that runs. `unit` names those that start and end together with it."""
+
+    unit: str
+    machine: str
+    demand: Demand
+    ends_s: float | None = inf
+    """When it must have ended; infinite: it ends some time; None: it runs until somebody stops it."""
+    since_s: float = 0.0
+    priority: int = 0
+    preemptible: bool = False
+    ending: bool = False
+    """Whether its end has been asked for."""
+
+
+Free = Mapping[str, Machine]
+"""What is free on each machine."""
+
+
+def rank_of(since_s: float, priority: int, share: float, *, aging_s: float, fair_s: float) -> float:
+    """Return the rank of what waits since then; it does not change with time, so nobody is overtaken for ever.
+
+    A point of priority is worth having waited for `aging_s` longer. `share` (0 to 1) is the part of what runs that its
+    role has: a role that has everything comes `fair_s` later, which is less than a point of priority is worth.
+    """
+    return since_s - priority * aging_s + min(max(share, 0.0), 1.0) * fair_s
+
+
+def taken(machine: Machine, demand: Demand) -> Machine:
+    """Return what is left of a machine after one more member; it must fit."""
+    whole = tuple(place for place, free in enumerate(machine.cards) if free == WHOLE)
+    return machine.without(demand, whole[: demand.gpus])
+
+
+def given(machine: Machine, demand: Demand) -> Machine:
+    """Return a machine with what a task gives back; of a card that others have too nothing is known."""
+    cards = machine.cards + (WHOLE,) * demand.gpus
+    return Machine(machine.cpus_milli + demand.cpus_milli, machine.mem_mib + demand.mem_mib, cards, machine.model)
+
+
+def with_ended(free: Free, tasks: Iterable[Running]) -> dict[str, Machine]:
+    """Return what is free once these tasks have ended; machines of which nothing is free now may come in."""
+    found = dict(free)
+    for task in tasks:
+        found[task.machine] = given(found.get(task.machine, Machine(0, 0)), task.demand)
+    return found
+
+
+def slots(ask: Ask, machine: Machine, most: int) -> int:
+    """Return how many members fit on a machine, `most` at most."""
+    limit, count = (min(1, most) if ask.one_per_host else most), 0
+    while count < limit and machine.fits(ask.demand):
+        machine, count = taken(machine, ask.demand), count + 1
+    return count

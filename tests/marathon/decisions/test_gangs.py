@@ -1,0 +1,373 @@
+"""Gangs: they start whole or not at all, know of one another, and end together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mesos_gpu.errors import InvalidApp
+from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
+from mesos_gpu.marathon.definitions.app import read_app
+from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.state.actions import Action, Decline, Kill, Launch, Publish, Revive
+from mesos_gpu.marathon.state.events import KillTasks, Offered, PutJob, RestartApp, StartRun, Tick
+from mesos_gpu.marathon.views.views import app_view, queue_view
+from tests.support.marathon.builders import RULES, SETTINGS, Run, app, job, offer, only, status
+
+SHARED = replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED)
+PAIR = {"gang": {"size": 2}}
+
+
+def machines(count: int, *, gpus: int = 2, first: int = 0, **changes: Any) -> list[Any]:
+    def url(n: int) -> dict[str, Any]:
+        return {"scheme": "http", "address": {"hostname": f"h{n}", "ip": f"10.0.0.{n}", "port": 5051}}
+
+    return [
+        offer(f"O{n}", agent=f"S{n}", host=f"h{n}", gpus=gpus, url=url(n), **changes)
+        for n in range(first, first + count)
+    ]
+
+
+def subscribed(*apps: Mapping[str, Any], settings: Any = SHARED) -> Run:
+    run = Run(settings=settings)
+    run.subscribe()
+    if apps:
+        run.put(*apps)
+    return run
+
+
+def infos(actions: Sequence[Action]) -> list[dict[str, Any]]:
+    return [info for launch in only(actions, Launch) for info in launch.task_infos]
+
+
+def env(info: Mapping[str, Any]) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in info["command"]["environment"]["variables"]}
+
+
+def kills(actions: Sequence[Action]) -> set[str]:
+    return {kill.task_id for kill in only(actions, Kill)}
+
+
+def started(run: Run, count: int = 2, app_id: str = "/a", **options: Any) -> list[str]:
+    run.do(Offered(machines(count, **options)))
+    for task_id in run.tasks(app_id):
+        run.do(status(task_id))
+    return run.tasks(app_id)
+
+
+def test_members_go_to_a_machine_each_and_know_of_one_another() -> None:
+    run = subscribed(app("/a", gpus=2, **PAIR))
+    members = sorted((env(info) for info in infos(run.do(Offered(machines(3))))), key=lambda each: each["RANK"])
+    assert [each["RANK"] for each in members] == ["0", "1"]
+    first, second = members
+    assert len({each["HOST"] for each in members}) == 2
+    same = ("GANG_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "LOCAL_RANK", "PEERS", "MPI_HOSTS")
+    assert [first[name] for name in same] == [second[name] for name in same]
+    assert first["MASTER_ADDR"] == first["PEERS"].split(",")[0] == f"10.0.0.{first['HOST'][1:]}"
+    assert (first["WORLD_SIZE"], first["LOCAL_RANK"]) == ("2", "0")
+    assert first["MPI_HOSTS"] == ",".join(f"{peer}:2" for peer in first["PEERS"].split(","))
+    torch = ("PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE", "PET_MASTER_ADDR", "PET_MASTER_PORT")
+    assert [second[name] for name in torch] == ["2", "1", "2", second["MASTER_ADDR"], second["MASTER_PORT"]]
+
+
+def test_the_masters_port_is_taken_of_the_machine_of_rank_0_alone() -> None:
+    run = subscribed(app("/a", gpus=1, portDefinitions=[], **PAIR))
+    for info in infos(run.do(Offered(machines(2)))):
+        ports = [r["ranges"]["range"] for r in info["resources"] if r["name"] == "ports"]
+        port = int(env(info)["MASTER_PORT"])
+        assert ports == ([[{"begin": port, "end": port}]] if env(info)["RANK"] == "0" else [])
+    shown = app_view(run.state, run.state.app("/a"), ["tasks"])["tasks"]  # type: ignore[arg-type]
+    assert sorted((t["gang"]["rank"], t["gang"]["size"], t["ports"]) for t in shown) == [(0, 2, []), (1, 2, [])]
+    assert {t["gang"]["masterPort"] for t in shown} == {port}
+
+
+def test_it_starts_whole_or_not_at_all_and_what_it_is_to_have_is_held_then_given_back_at_once() -> None:
+    run = subscribed(app("/a", gpus=2, gang={"size": 3}), settings=replace(SHARED, offer_window_s=0.2))
+    started_job = job("filler", gpus=2)
+    run.do(PutJob(started_job))
+    run.do(StartRun("filler", "X1"))
+    run.do(Offered(machines(1, first=9)))
+    assert len(run.state.instances) == 4
+    assert infos(run.do(Offered(machines(2)))) == []
+    assert len(run.state.held) == 2
+    (queued,) = queue_view(run.state, run.moment)
+    assert queued["order"] == {"place": 1, "members": 3, "membersThatFit": 2, "startsBy": None}
+
+    at_s = next_tick_s(run.state, SHARED, run.moment)
+    assert at_s is not None
+    assert at_s <= run.now_s + SHARED.gang_offer_hold_s
+    actions = run.do(Tick(), after_s=SHARED.gang_offer_hold_s)
+    (decline,) = only(actions, Decline)
+    assert (sorted(decline.offer_ids), 1.0 <= decline.refuse_s <= 4.0) == (["O0", "O1"], True)
+    assert run.state.held == ()
+
+    # The rest comes alone: what was given back is asked for again, and nothing starts by itself.
+    assert infos(run.do(Offered(machines(1, first=2)), after_s=0.5)) == []
+    revived = only(run.do(Tick(), after_s=10.0), Revive)
+    assert revived or run.state.revived_s > at_s
+    assert len(infos(run.do(Offered(machines(3, first=10))))) == 3
+
+
+def test_members_that_may_be_packed_share_machines() -> None:
+    run = subscribed(app("/a", gpus=1, gang={"size": 5, "onePerHost": False}))
+    launched = only(run.do(Offered([*machines(2, gpus=3), *machines(1, gpus=8, first=5)])), Launch)
+    assert [(launch.offer_id, len(launch.task_infos)) for launch in launched] == [("O5", 5)]
+    ranks = [env(info)["RANK"] for info in infos(launched)]
+    assert sorted(ranks) == list("01234")
+    assert {env(info)["MPI_HOSTS"] for info in infos(launched)} == {"10.0.0.5:5"}
+
+
+def test_constraints_hold_for_each_member_and_a_cluster_is_one_value_for_all() -> None:
+    racks = [{**each, "attributes": [text("rack", rack)]} for each, rack in zip(machines(4), "abba", strict=True)]
+    racks[0]["resources"] = [r for r in racks[0]["resources"] if r["name"] != "gpus"]
+    run = subscribed(app("/a", gpus=2, constraints=[["rack", "CLUSTER"]], **PAIR))
+    assert {env(info)["HOST"] for info in infos(run.do(Offered(racks)))} == {"h1", "h2"}
+
+
+def text(name: str, value: str) -> dict[str, Any]:
+    return {"name": name, "type": "TEXT", "text": {"value": value}}
+
+
+def test_without_a_port_for_rank_0_it_waits_and_ranks_begin_where_there_is_one() -> None:
+    run = subscribed(app("/a", gpus=2, portDefinitions=[], **PAIR))
+    assert infos(run.do(Offered(machines(2, ports=())))) == []
+    reasons = queue_view(run.state, run.moment)[0]["processedOffersSummary"]["rejectSummaryLastOffers"]
+    assert {row["reason"]: row["declined"] for row in reasons}["InsufficientPorts"] >= 1
+
+
+@pytest.mark.parametrize("state", ["TASK_FAILED", "TASK_LOST", "TASK_KILLED"])
+def test_when_one_dies_the_others_are_ended_and_all_start_again_together(state: str) -> None:
+    run = subscribed(app("/a", gpus=2, backoffSeconds=0, **PAIR))
+    one, other = started(run)
+    assert kills(run.do(status(one, state))) == {other}
+    assert infos(run.do(Offered(machines(2)), after_s=1.0)) == []
+    run.do(status(other, "TASK_KILLED"))
+    again = infos(run.do(Offered(machines(2)), after_s=10.0))
+    assert len(again) == 2
+    assert len({env(info)["GANG_ID"] for info in again}) == 1
+
+
+def test_where_the_app_says_so_it_does_without_a_gang_that_has_lost_a_member() -> None:
+    run = subscribed(app("/a", instances=4, gang={"size": 2, "onFailure": "END"}))
+    run.do(Offered(machines(2)))
+    tasks = started(run)
+    gangs = {i.task.id: i.task.gang.id for i in run.state.instances_of("/a") if i.task and i.task.gang}
+    mate = next(t for t in tasks if t != tasks[0] and gangs[t] == gangs[tasks[0]])
+    assert kills(run.do(status(tasks[0], "TASK_FAILED"))) == {mate}
+    run.do(status(mate, "TASK_KILLED"))
+    spec = run.state.app("/a")
+    assert spec is not None
+    assert (spec.instances, sorted(run.tasks())) == (2, sorted(set(tasks) - {tasks[0], mate}))
+    assert not run.state.waiting
+
+
+def test_members_that_have_finished_wait_for_the_others() -> None:
+    run = subscribed(app("/a", gpus=2, backoffSeconds=0, **PAIR))
+    one, other = started(run)
+    assert kills(run.do(status(one, "TASK_FINISHED"))) == set()
+    assert (len(run.state.waiting), sorted(run.tasks())) == (0, sorted([one, other]))
+    (shown,) = (t for t in app_view(run.state, run.state.app("/a"), ["tasks"])["tasks"] if t["id"] == one)  # type: ignore[arg-type]
+    assert shown["state"] == "TASK_FINISHED"
+    run.do(status(other, "TASK_FINISHED"))
+    assert len(infos(run.do(Offered(machines(2)), after_s=10.0))) == 2
+
+
+def test_one_that_fails_after_another_has_finished_ends_the_gang_too() -> None:
+    run = subscribed(app("/a", gpus=2, backoffSeconds=0, **PAIR))
+    one, other = started(run)
+    run.do(status(one, "TASK_FINISHED"))
+    run.do(status(other, "TASK_FAILED"))
+    assert len(run.state.waiting) == 2
+
+
+def test_a_member_on_a_lost_agent_ends_the_gang_when_its_time_is_over() -> None:
+    away = {"inactiveAfterSeconds": 60, "expungeAfterSeconds": 120}
+    run = subscribed(app("/a", gpus=2, unreachableStrategy=away, **PAIR))
+    one, other = started(run)
+    assert kills(run.do(status(one, "TASK_UNREACHABLE"))) == set()
+    assert kills(run.do(Tick(), after_s=30.0)) == set()
+    assert kills(run.do(Tick(), after_s=31.0)) == {other}
+    run.do(status(other, "TASK_KILLED"))
+    assert len(run.state.waiting) == 2
+    assert kills(run.do(status(one, "TASK_RUNNING"))) == {one}, "it is given up, and ended when it comes back"
+
+
+def test_scaling_ends_and_starts_whole_gangs() -> None:
+    run = subscribed(app("/a", gpus=1, instances=2, **PAIR))
+    first = set(started(run))
+    run.put({"id": "/a", "instances": 4}, force=True)
+    second = set(started(run)) - first
+    assert len(second) == 2
+    asked = kills(run.put({"id": "/a", "instances": 2}, force=True))
+    assert asked in (first, second)
+    one = sorted(set(run.tasks()) - asked)[0]
+    assert len(kills(run.do(KillTasks([one], "d", scale=True, force=True)))) == 2
+    assert run.state.app("/a").instances == 0  # type: ignore[union-attr]
+
+
+def test_a_rolling_restart_replaces_gang_by_gang() -> None:
+    strategy = {"minimumHealthCapacity": 0.5, "maximumOverCapacity": 0}
+    run = subscribed(app("/a", gpus=1, instances=4, upgradeStrategy=strategy, **PAIR))
+    tasks = set(started(run))
+    run.do(Offered(machines(2)))
+    for task_id in set(run.tasks()) - tasks:
+        run.do(status(task_id))
+    old = set(run.tasks())
+    assert len(old) == 4
+    ended = kills(run.do(RestartApp("/a", "d9", force=True), after_s=1.0))
+    assert len(ended) == 2
+    gangs = {i.task.gang.id for i in run.state.instances_of("/a") if i.task and i.task.gang and i.task.id in ended}
+    assert len(gangs) == 1
+    for task_id in sorted(ended):
+        run.do(status(task_id, "TASK_KILLED"))
+    started(run)
+    rest = old - ended
+    assert rest <= set(run.state.kills), "the second gang goes once the first has been replaced"
+
+
+def test_a_run_of_a_job_is_a_gang_that_succeeds_when_all_have() -> None:
+    run = subscribed()
+    run.do(PutJob(job("train", gpus=1, gang={"size": 2})))
+    for run_id, ends in (("A1", ["TASK_FINISHED", "TASK_FINISHED"]), ("B1", ["TASK_FINISHED", "TASK_FAILED"])):
+        run.do(StartRun("train", run_id), after_s=1.0)
+        tasks = started(run, app_id=f"/train/{run_id}")
+        assert len(tasks) == 2
+        for task_id, end in zip(tasks, ends, strict=True):
+            assert run_id in run.state.jobs["train"].runs
+            run.do(status(task_id, end))
+    history = run.state.jobs["train"].history
+    assert (history.successes, history.failures) == (1, 1)
+    assert not run.state.instances
+
+
+def test_a_run_that_may_start_again_does_so_as_a_whole() -> None:
+    run = subscribed()
+    run.do(PutJob(job("train", gpus=1, gang={"size": 2}, restart={"policy": "ON_FAILURE"})))
+    run.do(StartRun("train", "A1"))
+    one, other = started(run, app_id="/train/A1")
+    assert kills(run.do(status(one, "TASK_FAILED"))) == {other}
+    run.do(status(other, "TASK_KILLED"))
+    again = started(run, app_id="/train/A1") or started(run, app_id="/train/A1")
+    run.now_s += 4000
+    again = started(run, app_id="/train/A1")
+    assert len(again) == 2
+    assert not {one, other} & set(again)
+
+
+def test_a_task_that_has_run_for_as_long_as_it_may_is_ended() -> None:
+    run = subscribed(app("/a", maxRuntimeSeconds=60))
+    (task,) = started(run, 1)
+    assert (next_tick_s(run.state, SHARED, run.moment) or 0) <= run.now_s + 60
+    assert kills(run.do(Tick(), after_s=59.0)) == set()
+    assert kills(run.do(Tick(), after_s=1.0)) == {task}
+    run.do(status(task, "TASK_KILLED"))
+    assert len(run.state.waiting) == 1, "an app starts again"
+
+    run.do(PutJob(job("short", maxRuntimeSeconds=60, restart={"policy": "ON_FAILURE"})))
+    run.do(StartRun("short", "A1"))
+    (task,) = started(run, 1, app_id="/short/A1")
+    run.do(Tick(), after_s=61.0)
+    run.do(status(task, "TASK_KILLED"))
+    assert run.state.jobs["short"].history.failures == 1
+
+
+# The order of what waits
+
+
+def test_more_priority_starts_first_and_who_has_waited_long_enough_before_it() -> None:
+    run = subscribed(app("/low", gpus=2))
+    run.put(app("/high", gpus=2, priority=1))
+    assert {info["name"] for info in infos(run.do(Offered(machines(1))))} == {"high"}
+    run = subscribed(app("/low", gpus=2))
+    run.now_s += 601
+    run.put(app("/high", gpus=2, priority=1))
+    assert {info["name"] for info in infos(run.do(Offered(machines(1))))} == {"low"}
+
+
+def test_what_cannot_delay_a_gang_starts_before_it_and_what_could_does_not() -> None:
+    run = subscribed()
+    run.do(PutJob(job("first", gpus=2, maxRuntimeSeconds=100)))
+    run.do(StartRun("first", "A1"))
+    started(run, 1, app_id="/first/A1")
+    run.put(app("/gang", gpus=2, gang={"size": 2}))
+    for name, limit in (("short", 60), ("long", 600)):
+        run.do(PutJob(job(name, gpus=1, maxRuntimeSeconds=limit)), after_s=1.0)
+        run.do(StartRun(name, "A1"))
+    actions = run.do(Offered(machines(1, first=1)))
+    assert {info["name"].split(".")[-1] for info in infos(actions)} == {"short"}
+    order = {item["app"]["id"]: item["order"] for item in queue_view(run.state, run.moment)}
+    assert order["/gang"]["startsBy"] > "2023"
+    assert run.state.places["/long/A1"].behind == "/gang"
+
+
+def test_preemptible_ones_give_way_with_notice_and_it_is_told_who_took_what() -> None:
+    run = subscribed(app("/cheap", gpus=1, instances=2, preemptible=True, taskKillGracePeriodSeconds=30))
+    tasks = started(run, 1, app_id="/cheap")
+    run.put(app("/dear", gpus=2, priority=5), force=True)
+    assert kills(run.do(Tick(), after_s=1.0)) == set(), "what is free may still be offered"
+    actions = run.do(Tick(), after_s=4.0)
+    assert kills(actions) == set(tasks)
+    events = [p.fields for p in only(actions, Publish) if p.kind == "instance_preempted_event"]
+    assert {(e["appId"], e["takenBy"], e["takenByPriority"], e["graceSeconds"]) for e in events} == {
+        ("/cheap", "/dear", 5, 30)
+    }
+    failure = app_view(run.state, run.state.app("/cheap"), ["lastTaskFailure"])["lastTaskFailure"]  # type: ignore[arg-type]
+    assert failure["message"] == "gave way to /dear, whose priority is 5 (its own: 0)"
+    assert kills(run.do(Tick(), after_s=4.0)) == set(), "once is enough"
+    for task_id in tasks:
+        run.do(status(task_id, "TASK_KILLED"))
+    assert {info["name"] for info in infos(run.do(Offered(machines(1)), after_s=1.0))} == {"dear"}
+    assert not run.state.backoffs
+
+
+def test_a_run_that_gave_way_waits_again_and_has_not_failed() -> None:
+    run = subscribed()
+    run.do(PutJob(job("cheap", gpus=2, preemptible=True)))
+    run.do(StartRun("cheap", "A1"))
+    (task,) = started(run, 1, app_id="/cheap/A1")
+    run.put(app("/dear", gpus=2, priority=5))
+    run.do(Tick(), after_s=4.0)
+    run.do(status(task, "TASK_KILLED"))
+    assert (list(run.state.jobs["cheap"].runs), len(run.state.waiting)) == (["A1"], 2)
+
+
+def test_a_change_of_priority_replaces_nothing() -> None:
+    run = subscribed(app("/a", gpus=1))
+    tasks = started(run, 1)
+    assert kills(run.put({"id": "/a", "priority": 3, "preemptible": True})) == set()
+    assert run.tasks() == tasks
+
+
+# Rules
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "words"),
+    [
+        ({"instances": 3, **PAIR}, "/instances", "must be a multiple of gang.size (2)"),
+        ({"networks": [{"mode": "container/bridge"}], "container": {"type": "MESOS"}, **PAIR}, "/networks", "host"),
+        ({"gang": {"size": 1}}, "/gang/size", "must be 2 or more"),
+        ({"priority": 101}, "/priority", "must be 100 or less"),
+        ({"maxRuntimeSeconds": 0}, "/maxRuntimeSeconds", "must be 1 or more"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes: Mapping[str, Any], path: str, words: str) -> None:
+    with pytest.raises(InvalidApp) as raised:
+        read_app(app("/a", **changes), RULES)
+    (problem,) = raised.value.problems
+    assert problem.path == path
+    assert words in problem.message
+
+
+def test_another_marathon_is_not_sent_what_it_would_drop() -> None:
+    rules = replace(RULES, gangs=False)
+    with pytest.raises(InvalidApp, match="knows nothing of gang, priority"):
+        read_app(app("/a", priority=1, **PAIR), rules)
+    read_app(app("/a"), rules)
+
+
+def test_a_gang_of_which_nothing_else_is_said_is_one() -> None:
+    assert read_app(app("/a", gang={"size": 4}), RULES)["instances"] == 4

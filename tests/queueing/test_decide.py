@@ -1,0 +1,139 @@
+"""Who starts, for whom something is kept, who gives way: single looks at the queue."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from mesos_gpu.placement.demand import WHOLE, Demand, Machine
+from mesos_gpu.queueing.decide import Start, decide
+from mesos_gpu.queueing.places import PREFERENCES, places
+from mesos_gpu.queueing.preemption import give_way
+from mesos_gpu.queueing.values import Ask, Running, rank_of
+
+
+def machine(gpus: int, cpus: int = 64, mem: int = 512_000) -> Machine:
+    return Machine(cpus * 1000, mem, (WHOLE,) * gpus)
+
+
+def gpus(count: int, cpus: int = 1) -> Demand:
+    return Demand(cpus * 1000, 1000, count)
+
+
+def runs(unit: str, where: str, count: int, ends_s: float | None = inf, **more: Any) -> Running:
+    return Running(unit, where, gpus(count), ends_s, **more)
+
+
+FREE = {"a": machine(2), "b": machine(8), "c": machine(1), "d": machine(0)}
+
+
+@pytest.mark.parametrize(
+    ("policy", "taken"), [("capacity", {"c", "a"}), ("spread", {"b", "a"}), ("first_fit", {"a", "b"})]
+)
+def test_members_of_one_host_each_go_where_the_policy_likes(policy: str, taken: set[str]) -> None:
+    ask = Ask("x", 0, gpus(1), size=2, one_per_host=True)
+    prefer = PREFERENCES.get(policy)
+    found = places(ask, FREE, prefer) if prefer else places(ask, FREE)
+    assert found == dict.fromkeys(taken, 1)
+
+
+def test_members_that_may_be_packed_take_as_few_machines_as_can_be() -> None:
+    assert places(Ask("x", 0, gpus(1), size=2), FREE) == {"a": 2}
+    assert places(Ask("x", 0, gpus(1), size=9), FREE) == {"b": 8, "c": 1}
+    assert places(Ask("x", 0, gpus(1), size=12), FREE) is None
+
+
+def test_members_without_gpus_prefer_the_machine_with_little_else() -> None:
+    free = {"large": machine(0, 64), "small": machine(0, 2)}
+    ask = Ask("x", 0, Demand(1000, 10), size=1, one_per_host=True)
+    assert places(ask, free) == {"small": 1}
+
+
+def test_a_gang_starts_whole_or_not_at_all_and_what_does_not_delay_it_goes_before_it() -> None:
+    free = {"a": machine(8), "b": machine(1)}
+    running = [runs("r", "b", 7, 100.0)]
+    gang = Ask("gang", 0, gpus(8), size=2, one_per_host=True)
+    short, long = Ask("short", 1, gpus(1), max_run_s=90, units=2), Ask("long", 2, gpus(1), max_run_s=101)
+    found = decide([gang, long, short], free, running, 0.0)
+    assert found.promise is not None
+    assert (found.promise.at_s, found.promise.members) == (100.0, {"a": 1, "b": 1})
+    assert found.fits == {"gang": 1, "long": 1}, "long would fit, and is held back"
+    assert found.starts == (Start("short", {"b": 1}), Start("short", {"a": 1}))
+    assert decide([gang], {"a": machine(8), "b": machine(8)}, [], 0.0).starts == (Start("gang", {"a": 1, "b": 1}),)
+
+
+def test_what_a_gang_leaves_over_may_be_used_without_a_limit() -> None:
+    free = {"a": machine(8, cpus=8), "b": machine(0)}
+    gang = Ask("gang", 0, gpus(7, cpus=4), size=2, one_per_host=True)
+    small = Ask("small", 1, gpus(1, cpus=1), units=3)
+    found = decide([gang, small], free, [runs("r", "b", 8, 100.0)], 0.0)
+    assert found.starts == (Start("small", {"a": 1}),)
+
+
+def test_nobody_waits_for_a_gang_that_only_the_end_of_services_would_let_start() -> None:
+    free = {"a": machine(8), "b": machine(0)}
+    gang, small = Ask("gang", 0, gpus(8), size=2, one_per_host=True), Ask("small", 1, gpus(1))
+    for ends_s, starts in ((None, 1), (inf, 0)):
+        found = decide([gang, small], free, [runs("r", "b", 8, ends_s)], 0.0)
+        assert (len(found.starts), found.promise is None) == (starts, bool(starts))
+    assert found.promise is not None
+    assert found.promise.at_s == inf
+
+
+def test_machines_to_which_least_is_to_be_given_back_are_kept() -> None:
+    free = {"a": machine(7), "b": machine(2), "c": machine(0)}
+    running = [runs("ra", "a", 1), runs("rb", "b", 6), runs("rc", "c", 8)]
+    gang, small = Ask("gang", 0, gpus(8)), Ask("small", 1, gpus(1), units=4)
+    found = decide([gang, small], free, running, 0.0)
+    assert found.promise is not None
+    assert found.promise.members == {"a": 1}
+    assert found.starts == (Start("small", {"b": 1}), Start("small", {"b": 1}))
+
+
+def test_order_is_by_waiting_priority_and_share() -> None:
+    def rank(since_s: float, priority: int = 0, share: float = 0.0) -> float:
+        return rank_of(since_s, priority, share, aging_s=600, fair_s=300)
+
+    assert rank(0) < rank(1)
+    assert rank(599, priority=1) < rank(0) < rank(601, priority=1), "who waits long enough is not overtaken"
+    assert rank(0, share=0.2) < rank(0, share=0.3)
+    assert rank(0, priority=1, share=1.0) < rank(0), "a share never outweighs a point of priority"
+
+
+def test_what_is_not_known_to_be_allowed_somewhere_is_not_taken() -> None:
+    ask = Ask("x", 0, gpus(1), machines=frozenset({"c"}), units=2)
+    found = decide([ask], FREE, [], 0.0)
+    assert (found.starts, found.fits) == ((Start("x", {"c": 1}),), {"x": 0})
+
+
+def preemptible(unit: str, where: str, count: int, since_s: float, **more: Any) -> Running:
+    return runs(unit, where, count, since_s=since_s, preemptible=True, **more)
+
+
+def test_least_is_lost_by_giving_way() -> None:
+    free = {"a": machine(0), "b": machine(0)}
+    running = [preemptible(f"a{n}", "a", 1, 90 + n) for n in range(8)] + [preemptible("b", "b", 8, 97)]
+    whole = Ask("x", 0, gpus(8), priority=1)
+    assert give_way(whole, free, running, 100.0) == ("b",), "24 GPU seconds instead of 52"
+    assert give_way(Ask("x", 0, gpus(2), priority=1), free, running, 100.0) == ("a7", "a6")
+    assert give_way(Ask("x", 0, gpus(1), size=2, one_per_host=True, priority=1), free, running, 100.0) == ("a7", "b")
+
+
+def test_only_who_has_less_priority_gives_way_and_only_when_that_helps() -> None:
+    free = {"a": machine(1)}
+    running = [preemptible("p", "a", 2, 0), runs("r", "a", 1)]
+    assert give_way(Ask("x", 0, gpus(3)), free, running, 1.0) == ()
+    assert give_way(Ask("x", 0, gpus(3), priority=1), free, running, 1.0) == ("p",)
+    assert give_way(Ask("x", 0, gpus(4), priority=1), free, running, 1.0) == ()
+    assert give_way(Ask("x", 0, gpus(3), priority=1), free, [preemptible("p", "a", 2, 0, ending=True)], 1.0) == ()
+
+
+def test_a_gang_that_gives_way_does_so_as_a_whole_and_the_place_is_kept() -> None:
+    free = {"a": machine(0), "b": machine(0)}
+    running = [preemptible("g", "a", 4, 0), preemptible("g", "b", 4, 0), preemptible("o", "b", 4, 0, priority=5)]
+    found = decide([Ask("x", 0, gpus(4), priority=3), Ask("y", 1, gpus(1), max_run_s=1)], free, running, 10.0)
+    assert (found.gives_way, found.starts) == (("g",), ())
+    assert found.promise is not None
+    assert (found.promise.at_s, found.promise.ask.id) == (10.0, "x")
