@@ -46,8 +46,12 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     """Run an agent with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
     configuration = read_configuration(flags)
     async with open_agent(configuration, open_tls(os.environ)) as opened:
-        await opened.begin(configuration)
-        await _serve(opened, stop, configuration.ready_file)
+        following = asyncio.ensure_future(configuration.access.live.follow())
+        try:
+            await opened.begin(configuration)
+            await _serve(opened, stop, configuration.ready_file)
+        finally:
+            following.cancel()
     agent = opened.agent
     if agent.stop_reason is not None and agent.state.departure.stopping is None:
         raise Unavailable(agent.stop_reason)

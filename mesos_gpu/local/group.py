@@ -35,20 +35,25 @@ def with_members(options: UpOptions) -> UpOptions:
 def members_of(group: str) -> dict[str, int]:
     """Return the members of a group by name, with the users' numbers. Raises BadInput when there are none."""
     try:
-        found = grp.getgrnam(group)
+        members = members_now(group)
     except KeyError:
         raise BadInput(f"--group: this machine has no group {group!r}; `groupadd {group}` makes one") from None
+    if not members:
+        raise BadInput(f"--group: {group} has no members; `usermod -aG {group} USER` makes one")
+    return members
+
+
+def members_now(group: str) -> dict[str, int]:
+    """Return the same at this moment, also when there are none. Raises KeyError without such a group."""
+    found = grp.getgrnam(group)
     owner = pwd.getpwuid(os.geteuid()).pw_name
     users = [user for user in pwd.getpwall() if user.pw_gid == found.gr_gid or user.pw_name in found.gr_mem]
     # One number is one user, whatever names it has.
-    members = {
+    return {
         user.pw_name: user.pw_uid
         for user in sorted(users, key=lambda user: user.pw_name)
         if user.pw_uid not in (0, os.geteuid()) and may_be_member(user.pw_name, owner, OWNERS)
     }
-    if not members:
-        raise BadInput(f"--group: {group} has no members; `usermod -aG {group} USER` makes one")
-    return members
 
 
 def _closed(path: Path) -> Path | None:

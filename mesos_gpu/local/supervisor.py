@@ -25,11 +25,13 @@ from mesos_gpu.local.credentials import prepare_credentials
 from mesos_gpu.local.growing import Pools, start_all
 from mesos_gpu.local.layouts import open_layout, says_make
 from mesos_gpu.local.members import marathon_of
+from mesos_gpu.local.membership import Membership
 from mesos_gpu.local.network import prepare_network, remove_network
 from mesos_gpu.local.plan import GpuChoice, UpOptions
 from mesos_gpu.local.pools import Layout, Seat
 from mesos_gpu.local.record import Box, Records, Service, left_behind, start_time
 from mesos_gpu.local.service import ServiceProcess
+from mesos_gpu.process.access import LOOK_S
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +58,10 @@ class Supervisor:
         self._at = ""
         self._stopping = False
         self.layout = Layout()
-        enter = self._let_in if options.members else None
+        self._membership = (
+            None if options.group is None else Membership(options.group, options.members, self._set_members)
+        )
+        enter = None if self._membership is None else self._let_in
         self._control = Control(options.work_dir, Pools(options.work_dir, self).answer, enter)
 
     async def run(self, ready: Callable[[Box, GpuChoice], None]) -> None:
@@ -86,7 +91,7 @@ class Supervisor:
             if starting.done():
                 ready(*starting.result())
                 came_up = True
-                await stopping
+                await self._until(stopping)
             stopping.cancel()
         finally:
             starting.cancel()
@@ -97,6 +102,16 @@ class Supervisor:
             await self._stop(keep_tasks=failed or keep_tasks.is_set())
         if not keep_tasks.is_set():
             check_ended(self._options.work_dir)
+
+    async def _until(self, stopping: asyncio.Task[Any]) -> None:
+        """Follow who is in the group until the box is to stop."""
+        following = None if self._membership is None else asyncio.ensure_future(self._membership.follow())
+        try:
+            await stopping
+        finally:
+            if following is not None:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
 
     def _prepare(self) -> None:
         work_dir = self._options.work_dir
@@ -164,11 +179,12 @@ class Supervisor:
 
     async def _let_in(self, uid: int) -> Mapping[str, Any]:
         """Return where the Marathon of a member is, which is started if need be. Raises Unavailable for others."""
-        name = next((name for name, number in self._options.members.items() if number == uid), None)
+        name = self._member(uid)
+        if name is None and self._membership is not None:
+            await self._membership.look()  # he may have become one a moment ago
+            name = self._member(uid)
         if name is None or self._stopping:
-            raise Unavailable(
-                f"this box lets in the members of the group {self._options.group}, as they were when it was started"
-            )
+            raise Unavailable(f"this box lets in the members of the group {self._options.group} alone")
         known = next((one for one in self._services if one.spec.name == marathon_of(name)), None)
         if known is None:
             known = self._members_marathon(name)
@@ -179,6 +195,22 @@ class Supervisor:
                 raise
             self._note()
         return {"marathon": "" if known.service is None else known.service.url}
+
+    def _member(self, uid: int) -> str | None:
+        return next((name for name, number in self._options.members.items() if number == uid), None)
+
+    async def _set_members(self, members: Mapping[str, int]) -> None:
+        """Let these in and nobody else, from now on: their ways in, the lists, and the Marathons of who is gone."""
+        work_dir, before = self._options.work_dir, self._options.members
+        await asyncio.to_thread(prepare_credentials, work_dir, members)
+        self._options = replace(self._options, members=members)
+        gone = {marathon_of(name) for name, uid in before.items() if members.get(name) != uid}
+        leaving = [service for service in self._services if service.spec.name in gone]
+        self._services = [service for service in self._services if service not in leaving]
+        await asyncio.gather(*(service.stop(signal.SIGTERM, STOP_S) for service in leaving))
+        if members.keys() - before.keys():
+            await asyncio.sleep(2 * LOOK_S)  # until master and agents have read who they are
+        self._note()
 
     def _members_marathon(self, name: str) -> ServiceProcess:
         folder = plan.store_of(self._options.work_dir, name).parent

@@ -40,6 +40,7 @@ class RunningMaster:
     def __init__(self, configuration: Configuration, tls: Tls | None = None) -> None:
         """Make its parts; nothing is opened yet."""
         self._configuration = configuration
+        self.live = configuration.access.live
         address = configuration.address
         self.endpoint = Endpoint(
             address.ip,

@@ -41,10 +41,12 @@ def _settled(flags: Mapping[str, Any]) -> dict[str, Any]:
 async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     """Run a master with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
     master = await open_master(flags, open_tls(os.environ))
+    following = asyncio.ensure_future(master.live.follow())
     try:
         write_ready_file(flags["ready_file"], {"url": master.url, "id": master.engine.state.id})
         await _until(stop, master.engine.failed)
     finally:
+        following.cancel()
         await master.close()
     return EXIT_OK
 

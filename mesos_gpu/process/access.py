@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import Flag
@@ -18,6 +21,10 @@ log = logging.getLogger(__name__)
 
 BASIC = "basic"
 READONLY, READWRITE = "readonly", "readwrite"
+
+LOOK_S = 1.0
+"""How often files of credentials and lists are looked at."""
+Kept: TypeAlias = dict[str, Any]
 
 ACCESS_FLAGS: Sequence[Flag] = (
     Flag("authenticate_http_readonly", "boolean", False, "Answer reads only of callers that show who they are."),
@@ -32,18 +39,77 @@ ACCESS_FLAGS: Sequence[Flag] = (
 )
 
 
-def read_secrets(flag: str, value: str | None) -> dict[str, str] | None:
-    """Return secrets by principal from the file that a flag names; None without one. Raises BadFlag."""
+class LiveFiles:
+    """Files that flags name, whose content counts again when it changes: who asks, and what he may do.
+
+    What was read is changed in place, between two events of the loop. A file that says nothing that can be read leaves
+    everything as it was, and the log says why; so does one that is gone for the moment.
+    """
+
+    def __init__(self) -> None:
+        self._files: list[tuple[str, Path, Kept, Callable[[], Mapping[str, Any]]]] = []
+        self._seen: dict[Path, object] = {}
+
+    def add(self, flag: str, value: str | None, kept: Kept | None, read: Callable[[], Mapping[str, Any]]) -> None:
+        """Keep `kept` as what `read` returns of the file that the flag's value names; a value that is none stays."""
+        if value is not None and kept is not None and value.startswith("/"):
+            path = Path(value)
+            self._files.append((flag, path, kept, read))
+            self._seen[path] = _print_of(path)
+
+    def look(self) -> None:
+        """Read again what has changed."""
+        for flag, path, kept, read in self._files:
+            seen = _print_of(path)
+            if seen is None or seen == self._seen[path]:
+                continue
+            self._seen[path] = seen
+            try:
+                found = read()
+            except BadFlag as error:
+                log.warning("%s has changed and cannot be used, so what it said before counts: %s", path, error)
+                continue
+            kept.clear()
+            kept.update(found)
+            log.info("--%s: %s has changed, and counts", flag, path)
+
+    async def follow(self) -> None:
+        """Look again and again, until cancelled."""
+        while self._files:
+            await asyncio.sleep(LOOK_S)
+            self.look()
+
+
+def _print_of(path: Path) -> object:
+    """Return what is different after each change of a file, None where it cannot be looked at."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def read_secrets(flag: str, value: str | None, live: LiveFiles) -> dict[str, str] | None:
+    """Return secrets by principal from the file that a flag names, which `live` keeps; None without one.
+
+    Raises BadFlag.
+    """
     if value is None:
         return None
-    secrets = read_credentials(flag, read_secret(flag, value))
-    if not secrets:
-        raise BadFlag(flag, "must contain at least one credential")
+
+    def read() -> dict[str, str]:
+        secrets = read_credentials(flag, read_secret(flag, value))
+        if not secrets:
+            raise BadFlag(flag, "must contain at least one credential")
+        return secrets
+
+    secrets = read()
+    live.add(flag, value, secrets, read)
     return secrets
 
 
-def open_acls(flags: Mapping[str, Any], judge: str, asking: Sequence[str]) -> Acls:
-    """Return the lists of --acls; without any, everybody may do anything.
+def open_acls(flags: Mapping[str, Any], judge: str, asking: Sequence[str], live: LiveFiles) -> Acls:
+    """Return the lists of --acls; without any, everybody may do anything. Those of a file are kept by `live`.
 
     `judge` is the flag of who judges by them, `asking` are those that have callers asked who they are. Raises BadFlag.
     """
@@ -55,7 +121,21 @@ def open_acls(flags: Mapping[str, Any], judge: str, asking: Sequence[str]) -> Ac
         log.warning(
             "--acls without --%s and its like: callers are not asked to authenticate, so each counts as ANY", asking[0]
         )
-    return read_acls("acls", read_secret("acls", flags["acls"], shared=True))
+
+    def read() -> Acls:
+        return read_acls("acls", read_secret("acls", flags["acls"], shared=True))
+
+    acls = read()
+    lists = dict(acls.lists)
+
+    def again() -> Mapping[str, Any]:
+        found = read()
+        if found.permissive != acls.permissive:
+            raise BadFlag("acls", '"permissive" has changed, which takes a restart')
+        return found.lists
+
+    live.add("acls", flags["acls"], lists, again)
+    return replace(acls, lists=lists)
 
 
 def basic(flag: str, secrets: Mapping[str, str] | None, *, asked_by: str) -> Basic:

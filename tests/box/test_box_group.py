@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import pwd
 import shutil
+import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -209,3 +210,28 @@ def test_an_app_of_the_owner_is_none_of_a_members(closed: LiveBox) -> None:
     with pytest.raises(Unavailable):
         as_user("daemon", lambda: find_marathon(Path("/no/such/box")))
     assert [app["id"] for app in Member(closed, NOBODY).get("/v2/apps")["apps"]] == ["/mine"]
+
+
+def test_who_comes_into_the_group_is_let_in_within_seconds_and_who_leaves_it_is_not(closed: LiveBox) -> None:
+    master = closed.status()["master"]["url"]
+    assert as_user("daemon", lambda: box_login(closed.work_dir)) is None
+    subprocess.run(["gpasswd", "--add", "daemon", GROUP], check=True, capture_output=True)
+    try:
+        closed.until("he has a way in", lambda: as_user("daemon", lambda: box_login(closed.work_dir)) is not None)
+        daemon = Member(closed, "daemon")
+        daemon.run(closed, "theirs", "id -un")
+        assert output(closed, executor_of(closed, "daemon")).strip() == "daemon"
+        assert [app["id"] for app in Member(closed, NOBODY).get("/v2/apps")["apps"]] == ["/mine"]
+        requests.delete(f"{daemon.marathon}/v2/apps/theirs", auth=daemon.auth, timeout=60)
+        closed.until("his app has ended", lambda: daemon.get("/v2/tasks")["tasks"] == [])
+    finally:
+        subprocess.run(["gpasswd", "--delete", "daemon", GROUP], check=True, capture_output=True)
+    closed.until("his way in is gone", lambda: as_user("daemon", lambda: box_login(closed.work_dir)) is None)
+
+    def status() -> int:
+        return requests.get(f"{master}/state", auth=daemon.auth, timeout=60).status_code
+
+    closed.until("the master does not know him", lambda: status() == 401)
+    with pytest.raises(requests.ConnectionError):
+        daemon.get("/v2/apps")
+    assert Member(closed, NOBODY).get("/v2/apps/mine")["app"]["tasksRunning"] == 1

@@ -15,7 +15,7 @@ from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import Flag
 from mesos_gpu.mesos.security.authentication import Authenticator, Bearer, Realm
 from mesos_gpu.mesos.security.authorization import Acls
-from mesos_gpu.process.access import ACCESS_FLAGS, BASIC, READONLY, READWRITE, basic, open_acls, read_secrets
+from mesos_gpu.process.access import ACCESS_FLAGS, BASIC, READONLY, READWRITE, LiveFiles, basic, open_acls, read_secrets
 from mesos_gpu.process.authentication import Gate
 from mesos_gpu.process.program import read_secret
 
@@ -69,6 +69,8 @@ class Access:
     gate: Gate
     acls: Acls
     executor_key: bytes | None = field(default=None, repr=False)
+    live: LiveFiles = field(default_factory=LiveFiles)
+    """Keeps what files say."""
 
 
 def open_access(flags: Mapping[str, Any]) -> Access:
@@ -86,13 +88,14 @@ def open_access(flags: Mapping[str, Any]) -> Access:
             "--authenticate_http_readwrite without --authenticate_http_executors: task groups cannot run here, because "
             "their executor makes its containers by the same calls as operators, and has no secret to show"
         )
-    secrets = read_secrets("http_credentials", flags["http_credentials"])
+    live = LiveFiles()
+    secrets = read_secrets("http_credentials", flags["http_credentials"], live)
     realms = {
         use: Realm(name, _authenticators(flags, use, flag, secrets, key))
         for use, (flag, name) in _REALMS.items()
         if flags[flag]
     }
-    return Access(Gate(realms, flags["login_hint"]), open_acls(flags, "authorizer", WALLS), key)
+    return Access(Gate(realms, flags["login_hint"]), open_acls(flags, "authorizer", WALLS, live), key, live)
 
 
 def _authenticators(

@@ -7,7 +7,7 @@ libprocess itself), src/master/constants.hpp (their names).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mesos_gpu.errors import BadFlag
@@ -19,6 +19,7 @@ from mesos_gpu.process.access import (
     BASIC,
     READONLY,
     READWRITE,
+    LiveFiles,
     basic,
     check_authenticators,
     open_acls,
@@ -66,11 +67,12 @@ def use_of(endpoint: str, method: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the flags come to. `secrets` None: this master knows none."""
+    """What the flags come to. `secrets` None: this master knows none. `live` keeps what files say."""
 
     gate: Gate
     acls: Acls
     secrets: Mapping[str, str] | None
+    live: LiveFiles = field(default_factory=LiveFiles)
 
 
 def open_access(flags: Mapping[str, Any]) -> Access:
@@ -82,10 +84,11 @@ def open_access(flags: Mapping[str, Any]) -> Access:
             "is missing: it must be used in conjunction with --authenticate_http_frameworks, as in "
             "--http_framework_authenticators=basic",
         )
-    secrets = read_secrets("credentials", flags["credentials"])
+    live = LiveFiles()
+    secrets = read_secrets("credentials", flags["credentials"], live)
     realms = {
         use: Realm(name, [basic("credentials", secrets, asked_by=flag)])
         for use, (flag, name) in _REALMS.items()
         if flags[flag]
     }
-    return Access(Gate(realms, flags["login_hint"]), open_acls(flags, "authorizers", WALLS), secrets)
+    return Access(Gate(realms, flags["login_hint"]), open_acls(flags, "authorizers", WALLS, live), secrets, live)
