@@ -245,6 +245,12 @@ FLAGS: Sequence[Flag] = (
     Flag("authentication_timeout_min", "duration", 5.0, "How long the master may at least take to authenticate."),
     Flag("authentication_timeout_max", "duration", 60.0, "How long it may take at most, after many tries."),
     Flag("registration_backoff_factor", "duration", 1.0, "Base of the delays between tries to register."),
+    Flag(
+        "trace_launches",
+        "boolean",
+        False,
+        "Write the stages of each launch and end of a container to the log, with what each took, in milliseconds.",
+    ),
     Flag("reconfiguration_policy", "text", "equal", "What may change between restarts: equal (nothing) or additive."),
 )
 

@@ -66,14 +66,14 @@ def open_gpus(configuration: Configuration, before: Document | None) -> MachineG
     return MachineGpus(whole, driver, shared, offered_cards)
 
 
-def open_isolator(configuration: Configuration, gpus: MachineGpus) -> NvidiaGpuIsolator:
-    """Return who hands GPUs out. The driver's files are there also where GPUs are yet to be divided."""
+def open_isolator(configuration: Configuration, gpus: MachineGpus, held: GpuCheckpoints) -> NvidiaGpuIsolator:
+    """Return who hands GPUs out, with the record of who holds which. The driver's files are there also where GPUs are yet to be divided."""
     runtime_dir = configuration.runtime_dir
     divided = configuration.gpus.isolated and configuration.gpus.mig_strategy != "none"
     there = gpus.gpus or gpus.shared or divided
     volume = NvidiaVolume.create(runtime_dir / "volumes", gpus.driver) if there else None
     choice = partial(best, topology=gpus.driver.topology())
-    return NvidiaGpuIsolator(gpus.gpus, gpus.driver, volume, GpuCheckpoints(runtime_dir / "gpus"), choice=choice)
+    return NvidiaGpuIsolator(gpus.gpus, gpus.driver, volume, held, choice=choice)
 
 
 def _discover(settings: GpuSettings, asked: int | None, found: list[Gpu], *, restarting: bool) -> tuple[Gpu, ...]:

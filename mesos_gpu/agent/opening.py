@@ -55,6 +55,7 @@ from mesos_gpu.container import Containerizer, enter_private_mounts, open_contai
 from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.gpu.device import GpuDriver
+from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.conversions import with_kept
@@ -117,10 +118,11 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         found = recover(checkpoints, read_boot_id())
         gpus = open_gpus(configuration, found.agent)
         info = _info(configuration, gpus)
+        held = GpuCheckpoints(configuration.runtime_dir / "gpus", read_boot_id())
         if not found.rebooted:
-            check_free(configuration.runtime_dir, gpus.shared)
+            check_free(held, gpus.shared)
         plays = open_cards(gpus.driver, gpus.cards, configuration.runtime_dir, configuration.tasks.cgroups_root)
-        whole = open_isolator(configuration, gpus)
+        whole = open_isolator(configuration, gpus, held)
         records = ShareRecords(configuration.runtime_dir / "shares")
         isolator = SharingIsolator(whole, gpus.shared, gpus.cards, records)
         images = open_images(configuration.images)

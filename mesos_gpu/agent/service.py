@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mesos_gpu import stages
 from mesos_gpu.agent.configuration import read_configuration
 from mesos_gpu.agent.flags import FLAGS
 from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation
@@ -45,6 +46,8 @@ def _settled(flags: Mapping[str, Any]) -> dict[str, Any]:
 async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     """Run an agent with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
     configuration = read_configuration(flags)
+    if flags["trace_launches"]:
+        stages.trace()
     async with open_agent(configuration, open_tls(os.environ)) as opened:
         following = asyncio.ensure_future(configuration.access.live.follow())
         try:

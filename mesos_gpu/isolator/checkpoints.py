@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,13 +44,18 @@ class _Document(msgspec.Struct):
 
 
 class Checkpoints:
-    """One JSON file per container that holds GPUs, in a directory of its own that is made when it is first needed."""
+    """One JSON file per container that holds GPUs, in a directory of its own that is made when it is first needed.
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    With a `boot_id` (`mesos_gpu.boot.read_boot_id`) the records are those of this run of the machine, in a folder of
+    that name: no container outlasts its machine, so none of them needs to outlast a power failure, and nobody waits
+    for the disk. Those of another run are gone with its containers, however much of them is still there.
+    """
+
+    def __init__(self, directory: Path, boot_id: str | None = None) -> None:
+        self._directory, self._boot_id = directory, boot_id
 
     def save(self, container_id: ContainerId, gpus: Iterable[Gpu]) -> None:
-        """Record that the container holds `gpus`; it lasts when this returns.
+        """Record that the container holds `gpus`; it lasts when this returns, as long as containers do.
 
         Raises BadInput when the id cannot be a file's name, Unavailable when the file cannot be written (and then the
         record is as it was).
@@ -58,7 +64,10 @@ class Checkpoints:
         held = [HeldGpu.of(gpu) for gpu in sorted(gpus)]
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(path, msgspec.json.encode(_Document(container_id, held)), mode=0o600)
+            durable = self._boot_id is None
+            write_whole(path, msgspec.json.encode(_Document(container_id, held)), mode=0o600, durable=durable)
+            if not durable:  # one that a process without boot ids has left
+                (self._directory / path.name).unlink(missing_ok=True)
         except OSError as error:
             raise Unavailable(f"cannot record the GPUs of container {container_id} in {path}: {error}") from error
 
@@ -71,6 +80,7 @@ class Checkpoints:
         path = self._path(container_id)
         try:
             path.unlink(missing_ok=True)
+            (self._directory / path.name).unlink(missing_ok=True)
         except OSError as error:
             raise Unavailable(f"cannot remove {path}: {error}") from error
 
@@ -78,9 +88,13 @@ class Checkpoints:
         """Return what every container holds. Raises Unavailable naming the file that cannot be read or understood."""
         held: dict[ContainerId, frozenset[HeldGpu]] = {}
         try:
-            for half_written in self._directory.glob(".*.tmp"):
-                half_written.unlink(missing_ok=True)
-            paths = sorted(self._directory.glob(f"[!.]*{_SUFFIX}"))
+            self._drop_other_runs()
+            paths: list[Path] = []
+            # Those of this run of the machine come last, and count where both are there.
+            for folder in dict.fromkeys((self._directory, self._folder)):
+                for half_written in folder.glob(".*.tmp"):
+                    half_written.unlink(missing_ok=True)
+                paths += sorted(folder.glob(f"[!.]*{_SUFFIX}"))
         except OSError as error:
             raise Unavailable(f"cannot read {self._directory}: {error}") from error
         for path in paths:
@@ -91,7 +105,19 @@ class Checkpoints:
     def _path(self, container_id: ContainerId) -> Path:
         if not container_id or container_id.startswith(".") or "/" in container_id or "\0" in container_id:
             raise BadInput(f"'{container_id}' cannot be the id of a container")
-        return self._directory / f"{container_id}{_SUFFIX}"
+        return self._folder / f"{container_id}{_SUFFIX}"
+
+    @property
+    def _folder(self) -> Path:
+        return self._directory if self._boot_id is None else self._directory / self._boot_id
+
+    def _drop_other_runs(self) -> None:
+        """Remove the folders of other runs of the machine. Raises OSError."""
+        if self._boot_id is None or not self._directory.is_dir():
+            return
+        for entry in self._directory.iterdir():
+            if entry.name != self._boot_id and entry.suffix != _SUFFIX and entry.is_dir():
+                shutil.rmtree(entry)
 
 
 def _read(path: Path) -> _Document:

@@ -6,23 +6,26 @@ import os
 from pathlib import Path
 
 
-def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+def write_whole(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
     """Put `data` at `path` so that a reader, or a crash of this program or machine, finds all of it or what was before.
 
-    Raises OSError. When this returns, the file outlasts a power failure.
+    Raises OSError. When this returns, the file outlasts a power failure; where it is not to be `durable`, only the end
+    of this program.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
             os.fchmod(file.fileno(), mode)
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    if durable:
+        sync_directory(path.parent)
 
 
 def sync_directory(path: Path) -> None:

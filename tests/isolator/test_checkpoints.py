@@ -118,3 +118,40 @@ def test_write_that_fails_keeps_the_record_of_before(tmp_path: Path, monkeypatch
             checkpoints.save("a", GPUS[:2])
     assert len(checkpoints.load()["a"]) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_records_of_a_run_of_the_machine_wait_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def synced(descriptor: int) -> None:
+        raise AssertionError("it was waited for")
+
+    monkeypatch.setattr(os, "fsync", synced)
+    Checkpoints(tmp_path, "boot-1").save("a", GPUS[:1])
+    assert Checkpoints(tmp_path, "boot-1").load() == {"a": {HeldGpu(0, "GPU-0")}}
+
+
+@pytest.mark.parametrize("left", [b'{"container_id":"a","gpus":[]}', b"", b"\0" * 40])
+def test_records_of_another_run_of_the_machine_are_gone_however_much_is_left(tmp_path: Path, left: bytes) -> None:
+    Checkpoints(tmp_path, "boot-1").save("a", GPUS[:1])
+    (tmp_path / "boot-1" / "a.json").write_bytes(left)
+    assert Checkpoints(tmp_path, "boot-2").load() == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("left", ["", "{", "\0" * 40])
+def test_a_record_of_this_run_that_is_none_is_an_error(tmp_path: Path, left: str) -> None:
+    Checkpoints(tmp_path, "boot-1").save("a", GPUS[:1])
+    (tmp_path / "boot-1" / "a.json").write_text(left)
+    with pytest.raises(Unavailable, match=r"a\.json"):
+        Checkpoints(tmp_path, "boot-1").load()
+
+
+def test_records_from_before_there_were_boot_ids_count_until_they_are_replaced(tmp_path: Path) -> None:
+    older, newer = Checkpoints(tmp_path), Checkpoints(tmp_path, "boot-1")
+    older.save("a", GPUS[:1])
+    older.save("b", GPUS[1:2])
+    assert set(newer.load()) == {"a", "b"}
+    newer.save("a", GPUS[2:])
+    assert newer.load() == {"a": {HeldGpu(2, "GPU-2"), HeldGpu(3, "GPU-3")}, "b": {HeldGpu(1, "GPU-1")}}
+    newer.remove("a")
+    newer.remove("b")
+    assert newer.load() == {}

@@ -33,9 +33,9 @@ def shared_cards(
     return with_levels(cards_of(shared, settings.max_inst), levels)
 
 
-def check_free(runtime_dir: Path, shared: Sequence[Gpu]) -> None:
+def check_free(records: Checkpoints, shared: Sequence[Gpu]) -> None:
     """Refuse to share what a container of an earlier process has whole. Raises Conflict, Unavailable."""
-    for container_id, held in Checkpoints(runtime_dir / "gpus").load().items():
+    for container_id, held in records.load().items():
         for gpu in shared:
             if any(was.uuid == gpu.uuid for was in held):
                 raise Conflict(

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from mesos_gpu import stages
 from mesos_gpu.agent.disk.sandbox import make_sandbox
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.model import actions as act
@@ -209,6 +210,7 @@ class Runner:
             log.error("a container's work failed", exc_info=task.exception())
 
     async def _launch(self, action: act.Launch) -> None:
+        stages.begin(action.config.container_id)
         launching: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._launching.add(launching)
         try:
@@ -227,8 +229,10 @@ class Runner:
         try:
             # While things are fetched into it the sandbox is the agent's; the fetcher hands it over.
             make_sandbox(config.sandbox, None if action.fetch else config.user)
+            stages.mark("sandbox made")
             if action.fetch:
                 await self._fetch(config, action.fetch)
+                stages.mark("fetched")
             pid = await self._launch_when_free(config, PullReport(lambda text: self._post(ev.Pulling(key, text))))
         except MesosGpuError as error:
             self._post(ev.LaunchFailed(key, str(error)))
@@ -240,6 +244,7 @@ class Runner:
             return False
         self._gpus.setdefault(config.container_id, config.gpus)
         self._post(ev.Launched(key, pid, self._networks(config.container_id)))
+        stages.mark("TASK_RUNNING sent")
         return True
 
     def _networks(self, container_id: ContainerId) -> tuple[Document, ...]:
@@ -307,6 +312,8 @@ class Runner:
         finally:
             self._released(container_id)
         self._post(ev.Ended(key, ending))
+        stages.mark("end sent")
+        stages.end()
 
     async def _resize(self, action: act.Resize) -> None:
         problem: str | None = None

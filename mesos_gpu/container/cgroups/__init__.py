@@ -41,6 +41,9 @@ class Cgroups(Protocol):
     def controllers(self) -> frozenset[str]:
         """Return which of `cpu`, `memory` and `pids` can be limited here."""
 
+    def expect(self) -> None:
+        """A container is about to be started: have the kernel get ready for processes that change their cgroup."""
+
     def check(self) -> None:
         """Raise Unavailable when this process may not make cgroups; leaves the root cgroup behind."""
 
@@ -55,6 +58,9 @@ class Cgroups(Protocol):
 
     def beside(self, container_id: ContainerId) -> tuple[Path, ...]:
         """Make the cgroups of a container that no runtime makes; return the files that take processes."""
+
+    def made_beside(self, container_id: ContainerId) -> bool:
+        """Return whether the cgroups that `beside` makes are there."""
 
     def pids(self, container_id: ContainerId) -> frozenset[int]:
         """Return the processes in it, in the numbering of this process."""

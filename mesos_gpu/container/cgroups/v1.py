@@ -21,6 +21,7 @@ from mesos_gpu.container.cgroups.files import (
     signal_pids,
     write_below,
 )
+from mesos_gpu.container.cgroups.forerunner import Forerunner
 from mesos_gpu.container.spec.linux import UNLIMITED
 from mesos_gpu.container.spec.nesting import cgroup_of
 from mesos_gpu.mesos.ids import ContainerId
@@ -54,10 +55,15 @@ class CgroupsV1:
         self._unified = unified
         trees = [*hierarchies.values(), *([] if unified is None else [unified])]
         self._mounts = tuple(dict.fromkeys(trees))
+        self._forerunner = Forerunner(hierarchies)
 
     def controllers(self) -> frozenset[str]:
         """Return which of `cpu`, `memory` and `pids` are mounted."""
         return frozenset({"cpu", "memory", "pids"} & set(self._by_controller))
+
+    def expect(self) -> None:
+        """See `Forerunner`."""
+        self._forerunner.run()
 
     def check(self) -> None:
         """Make the root cgroup everywhere; raises Unavailable when the kernel refuses."""
@@ -99,6 +105,10 @@ class CgroupsV1:
         folder = self._unified / self._root / cgroup_of(container_id)
         folder.mkdir(parents=True, exist_ok=True)
         return (folder / "cgroup.procs",)
+
+    def made_beside(self, container_id: ContainerId) -> bool:
+        """Return whether it is in the version 2 tree, where that is."""
+        return self._unified is None or (self._unified / self._root / cgroup_of(container_id)).is_dir()
 
     def pids(self, container_id: ContainerId) -> frozenset[int]:
         """Return the processes that are in the container's cgroup of any hierarchy."""

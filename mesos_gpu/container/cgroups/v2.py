@@ -20,6 +20,7 @@ from mesos_gpu.container.cgroups.files import (
     signal_pids,
     write_below,
 )
+from mesos_gpu.container.cgroups.forerunner import Forerunner
 from mesos_gpu.container.spec.linux import UNLIMITED
 from mesos_gpu.container.spec.nesting import cgroup_of
 from mesos_gpu.mesos.ids import ContainerId
@@ -48,10 +49,15 @@ class CgroupsV2:
 
     def __init__(self, root: str, mount: Path) -> None:
         self._mount, self._root = mount, mount / root
+        self._forerunner = Forerunner({"": mount})
 
     def controllers(self) -> frozenset[str]:
         """Return which of `cpu`, `memory` and `pids` our part of the tree was given."""
         return frozenset({"cpu", "memory", "pids"} & set((read_text(self._mount / "cgroup.controllers") or "").split()))
+
+    def expect(self) -> None:
+        """See `Forerunner`."""
+        self._forerunner.run()
 
     def check(self) -> None:
         """Make the root cgroup; raises Unavailable when the kernel refuses."""
@@ -80,6 +86,10 @@ class CgroupsV2:
     def beside(self, container_id: ContainerId) -> tuple[Path, ...]:
         """Return nothing: the runtime makes all there is."""
         return ()
+
+    def made_beside(self, container_id: ContainerId) -> bool:
+        """There are none."""
+        return True
 
     def pids(self, container_id: ContainerId) -> frozenset[int]:
         """Return the processes in it and below it."""

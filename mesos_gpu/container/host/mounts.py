@@ -27,8 +27,10 @@ PINNED = "/isolators/network/cni/"
 """What the path of a network namespace has in it that an agent has pinned."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_unified: list[int] = []
-"""The cgroup2 tree that was taken out of the view of this process, held open before that."""
+_unified: list[tuple[int, str]] = []
+"""The cgroup2 tree that was taken out of the view of this process, held open before that, and where it was."""
+TREE = ".tree"
+"""Where runtimes find it in what is put in its place."""
 _first: list[int] = []
 """The mounts that this process was started with, held before any of its threads left them."""
 
@@ -116,9 +118,30 @@ def unified_tree() -> Path | None:
     if not _unified:
         for mount in current_mounts():
             if mount.kind == "cgroup2" and Path(mount.path).name == "unified":
-                _unified.append(os.open(mount.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+                _unified.append((os.open(mount.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), mount.path))
                 break
-    return Path(f"/proc/{os.getpid()}/fd/{_unified[0]}") if _unified else None
+    return Path(f"/proc/{os.getpid()}/fd/{_unified[0][0]}") if _unified else None
+
+
+def show_unified(cgroups_root: str) -> None:
+    """Put our part of the cgroup2 tree, and nothing else of it, where the tree was taken out of this thread's view.
+
+    Runtimes that find no such tree, crun among them, still make a container's cgroup there, and put it in. Without
+    this those would be folders and files in a tmpfs of the host's, under the mount, where nobody sees them. Nothing
+    happens where there was no tree. After `mount_host_root`, so that containers do not have it. Raises Unavailable.
+    """
+    if unified_tree() is None:
+        return
+    place = Path(_unified[0][1])
+    try:
+        call("mount", b"tmpfs", os.fsencode(place), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, b"mode=700,size=1m")
+        (place / TREE).mkdir()
+        tree = os.fsencode(place / TREE)
+        call("mount", b"cgroup2", tree, b"cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC, None)
+        first = cgroups_root.partition("/")[0]
+        (place / first).symlink_to(f"{TREE}/{first}")
+    except OSError as error:
+        raise Unavailable(f"cannot show the cgroup2 tree at {place} to runtimes: {error.strerror}") from error
 
 
 def first_mounts() -> int | None:

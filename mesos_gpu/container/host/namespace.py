@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from mesos_gpu.container.host.mounts import enter_private_mounts, mount_host_root
+from mesos_gpu.container.host.mounts import enter_private_mounts, mount_host_root, show_unified
 
 T = TypeVar("T")
 
@@ -29,10 +29,14 @@ class MountNamespace:
         """Return where the host's file system is mounted, in here only."""
         return self._rootfs
 
-    async def open(self) -> None:
-        """Make the mounts. Raises Unavailable without the permission, ContainerError when the kernel refuses."""
+    async def open(self, cgroups_root: str = "mesos") -> None:
+        """Make the mounts; containers have their cgroups below `cgroups_root`.
+
+        Raises Unavailable without the permission, ContainerError when the kernel refuses.
+        """
         await self.run(enter_private_mounts)
         await self.run(lambda: mount_host_root(self._rootfs))
+        await self.run(lambda: show_unified(cgroups_root))
 
     def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Call `function` in the thread; its result, or what it raises, is the future's."""

@@ -56,6 +56,15 @@ class Runtime:
         """
         return self.name == "crun"
 
+    @property
+    def takes_compiled_filters(self) -> bool:
+        """Return whether it takes a filter of system calls that it has compiled for another container."""
+        return self.name == "crun"
+
+    def filter_file(self, bundle: Path, container_id: str) -> Path:
+        """Return the file in which it keeps the compiled filter of a container that runs."""
+        return bundle / "state" / container_id / "seccomp.bpf"
+
     def starting(
         self, bundle: Path, enter: Sequence[Path] = (), console: Path | None = None, beside: Sequence[Path] = ()
     ) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from mesos_gpu import stages
 from mesos_gpu.container.attached.sessions import Child
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.life.bounds import Bounds
@@ -100,12 +101,14 @@ class Follower:
             self._cgroups.kill(container_id)
         if container.init is not None:
             await container.init.wait()
+        stages.mark("ended")
         if isinstance(container.init, Child):
             status = container.init.exit_status
             if status != 0:
                 self._explain(container)
         else:
             status = await self._conmon.exit_status(container_id, container.conmon)
+        stages.mark("status known")
         container.ending = True
         if container.holder is not None:
             await see_out(container.holder)
@@ -120,12 +123,15 @@ class Follower:
             self._checkpoints.save(container.record)
         except OSError as error:  # still a container that ended; only a crash right now would forget how
             log.error("cannot record the end of container %s: %s", container_id, error)
+        stages.mark("end on record")
         await self._releaser.release(container_id, container.conmon)
+        stages.mark("released")
         await self._networks.cleanup(container_id)
         try:
             self._give_back(container_id)
         except (MesosGpuError, OSError) as error:  # its GPUs and image stay held, which is the safe side
             log.error("cannot give back what container %s held: %s", container_id, error)
+        stages.mark("GPUs free")
         if container.board is not None:
             container.board.wind_up()
         for child_id in descendants(container_id, self._ended):

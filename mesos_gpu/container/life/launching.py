@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from mesos_gpu import stages
 from mesos_gpu.container.attached import terminals
 from mesos_gpu.container.attached.sessions import first_pid, start_on_terminal, start_piped
 from mesos_gpu.container.attached.switchboard import Attachment
@@ -25,6 +26,7 @@ from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process
 from mesos_gpu.container.host.sources import Source, hold
 from mesos_gpu.container.host.users import HostUser, find_user
+from mesos_gpu.container.life.filters import Filters
 from mesos_gpu.container.life.output import STDERR, STDOUT, open_streams
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Provisioner
@@ -84,9 +86,12 @@ class Launcher:
         networks: Networks,
         profiles: Profiles,
         remapping: Remapping,
+        filters: Filters,
+        thorough: bool,
     ) -> None:
         self._remapping = remapping
         self._networks, self._profiles = networks, profiles
+        self._filters, self._thorough = filters, thorough
         self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
         self._checkpoints, self._bundles, self._mounts, self._provisioner = checkpoints, bundles, mounts, provisioner
 
@@ -101,18 +106,25 @@ class Launcher:
 
         Raises MesosGpuError, OSError.
         """
+        self._cgroups.expect()
         user, roots = find_user(config.user), _written_by_tasks(config, outermost)
         check_sandbox(config.sandbox, roots)  # else the runtime would make it, on the host
         ids = self._remapping.admit(container, outermost)
         self._checkpoints.save(container.record)
-        image = None if config.image is None else await self._pull(container, config.image, progress)
+        stages.mark("on record")
+        image = None
+        if config.image is not None:
+            image = await self._pull(container, config.image, progress)
+            self._cgroups.expect()  # again: a pull takes its time
         plan = self._plan(container, config, image, outermost)
+        stages.mark("GPUs given")
         bundle = self._bundles / config.container_id
         private_folder(self._bundles)
         bundle.mkdir(mode=PRIVATE)
         config = place_secrets(config, bundle)
         asked = user
         root, user, owner = await self._root(config, plan, image, user, roots, ids)
+        stages.mark("root there")
         prepare_volumes(config, owner, roots)
         config, held = sources(config, bundle, roots, asked, ids)
         network = await self._network(config, outermost)
@@ -122,14 +134,22 @@ class Launcher:
             at = host.rootfs if root is None else root.path
             users = await self._remapping.prepare(config, ids, plan, outermost, at)
         document = compose(config, plan, user, host, root, network, str(bundle / SHOWN / SANDBOX), users)
+        compiling = self._filters.shorten(document, self._conmon.runtime)
         enter = self._share_limits(config.container_id, document) if container.record.shares_cgroup else ()
         write_private(bundle / "config.json", msgspec.json.encode(document))  # with all its variables
+        stages.mark("bundle written")
         try:
-            await self._mounts.run(partial(_hold_all, held, self._host.private, self._remapping.namespaces))
+            if held:
+                await self._mounts.run(partial(_hold_all, held, self._host.private, self._remapping.namespaces))
+                stages.mark("volumes held")
             supervised = await self._supervise(container, config, owner, roots[0], enter)
         finally:
-            await self._mounts.run(partial(_let_go, held))
+            if held:
+                await self._mounts.run(partial(_let_go, held))
+        if compiling is not None:
+            self._filters.learn(compiling, self._conmon.runtime.filter_file(bundle, config.container_id))
         self._note_running(container, supervised)
+        stages.mark("on record as running")
         if container.holder is not None:
             container.board = await terminals.connect(bundle)
         return supervised.pid
@@ -204,7 +224,7 @@ class Launcher:
                 closing.callback(os.close, stderr)
             if config.terminal:
                 console, container.holder = Path(terminals.CONSOLE), terminals.start_holder(bundle, stdout)
-            beside = () if enter else self._cgroups.beside(config.container_id)
+            beside = () if enter or self._thorough else self._cgroups.beside(config.container_id)
             return await self._conmon.start(
                 config.container_id, bundle, stdout, stderr, enter=enter, console=console, beside=beside
             )

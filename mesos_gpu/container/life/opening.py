@@ -7,7 +7,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.runtime import RUNTIMES, Runtime, find_image_init, find_init, find_runtime
 from mesos_gpu.container.life.containerizer import Containerizer
 from mesos_gpu.container.life.execution import Executor
+from mesos_gpu.container.life.filters import Filters
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Images, Provisioner
 from mesos_gpu.container.life.remapping import Remapping, reachable
@@ -81,7 +82,7 @@ async def open_containerizer(
     mounts = MountNamespace(folder / "host")
     try:
         cgroups.check()
-        await mounts.open()
+        await mounts.open(cgroups_root.strip("/"))
         root, limited = cgroups_root.strip("/"), cgroups.controllers()
         for name in sorted({"cpu", "memory"} - limited):
             log.warning("this machine's cgroups cannot limit %s, so containers are not kept to theirs", name)
@@ -94,7 +95,7 @@ async def open_containerizer(
         )
         if users is not None:
             _check_reachable(folder)
-        parts = _Parts(host, conmon, cgroups, mounts, profiles or Profiles())
+        parts = _Parts(host, conmon, cgroups, mounts, profiles or Profiles(), Filters())
         runtime = await find_runtime(partial(_probe, parts, folder / "probe"), runtimes)
     except BaseException:
         mounts.close()
@@ -124,6 +125,10 @@ class _Parts:
     cgroups: Cgroups
     mounts: MountNamespace
     profiles: Profiles
+    filters: Filters
+    """What the probe's runtime has compiled is there for the first container."""
+    thorough: set[str] = field(default_factory=set)
+    """The runtimes that put a container into the cgroup2 tree beside version 1, too."""
 
     def build(
         self,
@@ -134,6 +139,8 @@ class _Parts:
         provisioner: Provisioner | None = None,
         disk: DiskRules | None = None,
         networks: Networks | None = None,
+        *,
+        thorough: bool = False,
     ) -> Containerizer:
         return Containerizer(
             host=self.host,
@@ -149,6 +156,8 @@ class _Parts:
             networks=networks or Networks(folder / NETWORKS),
             profiles=self.profiles,
             remapping=remapping,
+            filters=self.filters,
+            thorough=thorough or runtime.name in self.thorough,
         )
 
 
@@ -170,12 +179,14 @@ async def _probe(parts: _Parts, folder: Path, runtime: Runtime) -> None:
     sandbox = folder / "sandbox"
     sandbox.mkdir(parents=True, exist_ok=True)
     remapping = Remapping(parts.host.users, parts.mounts, folder / "bundles")
-    containerizer = parts.build(runtime, _NoIsolator(), folder, remapping)
+    containerizer = parts.build(runtime, _NoIsolator(), folder, remapping, thorough=runtime.leaves_cgroup)
     try:
         await containerizer.recover(())  # a probe that was killed
         name = ContainerId(f"probe-{uuid.uuid4()}")
         config = ContainerConfig(name, sandbox, ("true",), {"PATH": DEFAULT_PATH}, None, 100, PROBE_MEM_BYTES, 0)
         await containerizer.launch(config)
+        if parts.cgroups.made_beside(name):  # by the runtime; what has ended is not taken away before the next await
+            parts.thorough.add(runtime.name)
         termination = await containerizer.wait(name)
         await containerizer.destroy(name)
         if termination.exit_code is None:

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
+from mesos_gpu import stages
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.host.processes import Process, pids_naming
 from mesos_gpu.container.life.remapping import roots_of
@@ -48,6 +49,7 @@ class Releaser:
                 pids = sorted(self._cgroups.pids(container_id))
                 log.warning("container %s: processes %s do not end; still waiting", container_id, pids)
             delay = min(2 * delay, LAST_RETRY_S)
+        stages.mark("cgroup gone")
         self._conmon.forget(container_id)
         await asyncio.to_thread(_remove_bundle, self._bundles, container_id)
 

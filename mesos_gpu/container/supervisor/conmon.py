@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from mesos_gpu import stages
 from mesos_gpu.container.host.beneath import private_folder
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process, readable
@@ -86,6 +87,7 @@ class Conmon:
             spawning = self._mounts.run(lambda: self._spawn(container_id, bundle, stdout, stderr, tell, command))
             try:
                 conmon = await asyncio.shield(spawning)
+                stages.mark("conmon started")
             except asyncio.CancelledError:
                 await _end(await spawning)
                 raise
@@ -93,6 +95,7 @@ class Conmon:
                 os.close(tell)
             try:
                 pid = await self._hear(told, bundle)
+                stages.mark("runtime done")
             except BaseException:
                 await asyncio.shield(_end(conmon))
                 raise
