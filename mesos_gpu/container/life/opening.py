@@ -178,14 +178,15 @@ async def _probe(parts: _Parts, folder: Path, runtime: Runtime) -> None:
     """Run `true` as any container is run. Raises ContainerError when it does not end well."""
     sandbox = folder / "sandbox"
     sandbox.mkdir(parents=True, exist_ok=True)
-    remapping = Remapping(parts.host.users, parts.mounts, folder / "bundles")
-    containerizer = parts.build(runtime, _NoIsolator(), folder, remapping, thorough=runtime.leaves_cgroup)
+    tried = runtime.name == "crun"
+    containerizer = parts.build(runtime, _NoIsolator(), folder, remapping, thorough=tried)
     try:
         await containerizer.recover(())  # a probe that was killed
         name = ContainerId(f"probe-{uuid.uuid4()}")
         config = ContainerConfig(name, sandbox, ("true",), {"PATH": DEFAULT_PATH}, None, 100, PROBE_MEM_BYTES, 0)
         await containerizer.launch(config)
-        if parts.cgroups.made_beside(name):  # by the runtime; what has ended is not taken away before the next await
+        # By the runtime, if so; what has ended is not taken away before the next await.
+        if tried and parts.cgroups.made_beside(name):
             parts.thorough.add(runtime.name)
         termination = await containerizer.wait(name)
         await containerizer.destroy(name)
