@@ -96,11 +96,14 @@ class Framework:
                 await self._call("DECLINE", decline={"offer_ids": [offer["id"]], "filters": {"refuse_seconds": 0}})
 
     async def _next(self, kind: str) -> dict[str, Any]:
+        return (await self._any(kind))[1]
+
+    async def _any(self, *kinds: str) -> tuple[str, dict[str, Any]]:
         if self._events is None:
             raise RuntimeError("not subscribed")
         async for event in self._events:
-            if event["type"] == kind:
-                return event[kind.lower()]  # type: ignore[no-any-return]
+            if event["type"] in kinds:
+                return event["type"], event[event["type"].lower()]
         raise SystemExit("the master closed the stream")
 
     async def _call(self, kind: str, **body: Any) -> None:

@@ -235,7 +235,7 @@ class Victim:
 
     def _leftovers(self, *, agent_gone: bool) -> list[str]:
         found = [f"cgroup {path}" for path in self.cgroups()]
-        found += [f"GPU record {path.name}" for path in (self.runtime_dir / "gpus").glob("*.json")]
+        found += [f"GPU record {path.name}" for path in (self.runtime_dir / "gpus").rglob("*.json")]
         found += [f"bundle {path}" for path in self.runtime_dir.rglob("config.json")]
         mark = os.fsencode(str(self.folder))
         agent = None if agent_gone else self.pid
