@@ -178,6 +178,7 @@ async def _probe(parts: _Parts, folder: Path, runtime: Runtime) -> None:
     """Run `true` as any container is run. Raises ContainerError when it does not end well."""
     sandbox = folder / "sandbox"
     sandbox.mkdir(parents=True, exist_ok=True)
+    remapping = Remapping(parts.host.users, parts.mounts, folder / "bundles")
     tried = runtime.name == "crun"
     containerizer = parts.build(runtime, _NoIsolator(), folder, remapping, thorough=tried)
     try:
