@@ -25,7 +25,6 @@ from mesos_gpu.container.host.processes import Process
 from mesos_gpu.container.life.bounds import Bounds
 from mesos_gpu.container.life.changing import Changer
 from mesos_gpu.container.life.execution import Execution, Executor
-from mesos_gpu.container.life.filters import Filters
 from mesos_gpu.container.life.following import Follower
 from mesos_gpu.container.life.killing import Killer
 from mesos_gpu.container.life.launching import Launcher
@@ -84,8 +83,6 @@ class Containerizer:
         networks: Networks,
         profiles: Profiles | None = None,
         remapping: Remapping,
-        filters: Filters | None = None,
-        thorough: bool = False,
     ) -> None:
         self._networks, self._executor, self._provisioner, self._mounts = networks, executor, provisioner, mounts
         self._conmon, self._cgroups, self._isolator, self._remapping = conmon, cgroups, isolator, remapping
@@ -129,8 +126,6 @@ class Containerizer:
             networks=networks,
             profiles=profiles or Profiles(),
             remapping=remapping,
-            filters=filters or Filters(),
-            thorough=thorough,
         )
 
     async def recover(self, live: Collection[ContainerId]) -> None:

@@ -26,7 +26,6 @@ from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process
 from mesos_gpu.container.host.sources import Source, hold
 from mesos_gpu.container.host.users import HostUser, find_user
-from mesos_gpu.container.life.filters import Filters
 from mesos_gpu.container.life.output import STDERR, STDOUT, open_streams
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Provisioner
@@ -86,12 +85,9 @@ class Launcher:
         networks: Networks,
         profiles: Profiles,
         remapping: Remapping,
-        filters: Filters,
-        thorough: bool,
     ) -> None:
         self._remapping = remapping
         self._networks, self._profiles = networks, profiles
-        self._filters, self._thorough = filters, thorough
         self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
         self._checkpoints, self._bundles, self._mounts, self._provisioner = checkpoints, bundles, mounts, provisioner
 
@@ -134,7 +130,7 @@ class Launcher:
             at = host.rootfs if root is None else root.path
             users = await self._remapping.prepare(config, ids, plan, outermost, at)
         document = compose(config, plan, user, host, root, network, str(bundle / SHOWN / SANDBOX), users)
-        compiling = self._filters.shorten(document, self._conmon.runtime)
+        compiling = self._conmon.filters.shorten(document, self._conmon.runtime)
         enter = self._share_limits(config.container_id, document) if container.record.shares_cgroup else ()
         write_private(bundle / "config.json", msgspec.json.encode(document))  # with all its variables
         stages.mark("bundle written")
@@ -147,7 +143,7 @@ class Launcher:
             if held:
                 await self._mounts.run(partial(_let_go, held))
         if compiling is not None:
-            self._filters.learn(compiling, self._conmon.runtime.filter_file(bundle, config.container_id))
+            self._conmon.filters.learn(compiling, self._conmon.runtime.filter_file(bundle, config.container_id))
         self._note_running(container, supervised)
         stages.mark("on record as running")
         if container.holder is not None:
@@ -224,7 +220,7 @@ class Launcher:
                 closing.callback(os.close, stderr)
             if config.terminal:
                 console, container.holder = Path(terminals.CONSOLE), terminals.start_holder(bundle, stdout)
-            beside = () if enter or self._thorough else self._cgroups.beside(config.container_id)
+            beside = () if enter or self._conmon.thorough else self._cgroups.beside(config.container_id)
             return await self._conmon.start(
                 config.container_id, bundle, stdout, stderr, enter=enter, console=console, beside=beside
             )

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from mesos_gpu.container.cgroups import Cgroups, find_cgroups
 from mesos_gpu.container.host.disk import DiskRules
+from mesos_gpu.container.host.filters import Filters
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.runtime import RUNTIMES, Runtime, find_image_init, find_init, find_runtime
 from mesos_gpu.container.life.containerizer import Containerizer
 from mesos_gpu.container.life.execution import Executor
-from mesos_gpu.container.life.filters import Filters
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Images, Provisioner
 from mesos_gpu.container.life.remapping import Remapping, reachable
@@ -144,7 +144,14 @@ class _Parts:
     ) -> Containerizer:
         return Containerizer(
             host=self.host,
-            conmon=Conmon(self.conmon, runtime, folder / "exits", self.mounts),
+            conmon=Conmon(
+                self.conmon,
+                runtime,
+                folder / "exits",
+                self.mounts,
+                self.filters,
+                thorough=thorough or runtime.name in self.thorough,
+            ),
             executor=Executor(runtime, self.mounts, self.cgroups),
             cgroups=self.cgroups,
             isolator=isolator,
@@ -156,8 +163,6 @@ class _Parts:
             networks=networks or Networks(folder / NETWORKS),
             profiles=self.profiles,
             remapping=remapping,
-            filters=self.filters,
-            thorough=thorough or runtime.name in self.thorough,
         )
 
 

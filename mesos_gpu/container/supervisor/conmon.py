@@ -14,6 +14,7 @@ import msgspec
 
 from mesos_gpu import stages
 from mesos_gpu.container.host.beneath import private_folder
+from mesos_gpu.container.host.filters import Filters
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process, readable
 from mesos_gpu.container.host.runtime import Runtime, find_program
@@ -53,10 +54,24 @@ def find_conmon() -> Path:
 
 
 class Conmon:
-    """Starts containers of one runtime. `exits` is a folder that conmon writes exit statuses into, by container id."""
+    """Starts containers of one runtime. `exits` is a folder that conmon writes exit statuses into, by container id.
 
-    def __init__(self, path: Path, runtime: Runtime, exits: Path, mounts: MountNamespace) -> None:
+    `filters` are what the runtime has compiled; it is `thorough` if it puts containers into the cgroup2 tree that lies
+    beside version 1, too, so that they need not be started in it.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        runtime: Runtime,
+        exits: Path,
+        mounts: MountNamespace,
+        filters: Filters | None = None,
+        *,
+        thorough: bool = False,
+    ) -> None:
         self._path, self._runtime, self._exits, self._mounts = path, runtime, exits, mounts
+        self.filters, self.thorough = filters or Filters(), thorough
 
     @property
     def runtime(self) -> Runtime:

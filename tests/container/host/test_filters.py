@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.container.host.filters import ANNOTATION, REMEMBERED, Filters
 from mesos_gpu.container.host.runtime import Runtime
-from mesos_gpu.container.life.filters import ANNOTATION, REMEMBERED, Filters
 
 CRUN, RUNC = Runtime("crun", Path("/usr/bin/crun")), Runtime("runc", Path("/usr/sbin/runc"))
 COMPILED = bytes(range(16))
