@@ -67,7 +67,10 @@ def open_gpus(configuration: Configuration, before: Document | None) -> MachineG
 
 
 def open_isolator(configuration: Configuration, gpus: MachineGpus, held: GpuCheckpoints) -> NvidiaGpuIsolator:
-    """Return who hands GPUs out, with the record of who holds which. The driver's files are there also where GPUs are yet to be divided."""
+    """Return who hands GPUs out; `held` is the record of who has which.
+
+    The driver's files are there also where GPUs are yet to be divided.
+    """
     runtime_dir = configuration.runtime_dir
     divided = configuration.gpus.isolated and configuration.gpus.mig_strategy != "none"
     there = gpus.gpus or gpus.shared or divided
