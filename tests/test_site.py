@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.pages import blocks
 from tests.support.places import ROOT
-from tools import make_schemas, make_site
+from tools import make_api, make_schemas, make_site
 
 pytestmark = pytest.mark.slow  # `./run check` runs it
 
@@ -28,6 +28,10 @@ def test_links_of_a_page_lead_to_where_things_are_in_the_site() -> None:
 def test_the_page_of_definitions_is_what_the_schemas_say() -> None:
     advice = "out of date; run .venv/bin/python -m tools.make_schemas"
     assert make_schemas.PAGE.read_text() == make_schemas.schemas_page(), advice
+
+
+def test_the_page_of_the_api_is_what_its_routes_say() -> None:
+    assert make_api.PAGE.read_text() == make_api.api_page(), "out of date; run .venv/bin/python -m tools.make_api"
 
 
 CHINESE = {

@@ -72,9 +72,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
         "deployment.yaml": DEPLOYMENT,
         "compose.yaml": "services: {web: {image: nginx, command: [serve]}}",
     },
-    "docs/do/flags-for-a-cluster.md": {
-        "config.yaml": "master_list: [10.0.0.1, 10.0.0.2, 10.0.0.3]\ncluster_name: ours\n"
-    },
+    "docs/do/real-cluster.md": {"config.yaml": "master_list: [10.0.0.1, 10.0.0.2, 10.0.0.3]\ncluster_name: ours\n"},
     "docs/do/tasks.md": {"data/1.txt": "some", ".config/fish/completions/keep": ""},
 }
 """What a reader has before a page begins, by page."""
