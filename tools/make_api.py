@@ -18,14 +18,15 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "api.md"
 HEAD = f"""\
 # Marathon's HTTP API
 
-All calls of `mesos-gpu-marathon`: those of Marathon {API_VERSION}, its pods, jobs in Metronome's shape (`/v1/jobs`), and what is ours. The
-same as OpenAPI 3.1, for programs, is served at `/v2/openapi.json`; `tools/make_api.py` writes this page of it. What is sent is
-described by the [schemas](schemas.md), who may ask by [endpoints.md](endpoints.md), what we do otherwise by
-[differences.md](differences.md#marathon). Masters and agents have Mesos' endpoints, which [endpoints.md](endpoints.md) lists.
+All calls of `mesos-gpu-marathon`: those of Marathon {API_VERSION}, its pods, jobs in Metronome's shape
+(`/v1/jobs`), and what is ours. The same as OpenAPI 3.1, for programs, is served at `/v2/openapi.json`;
+`tools/make_api.py` writes this page of it. What is sent is described by the [schemas](schemas.md), who may ask by
+[endpoints.md](endpoints.md), what we do otherwise by [differences.md](differences.md#marathon). Masters and agents
+have Mesos' endpoints, which [endpoints.md](endpoints.md) lists.
 
-Refusals are JSON with `message`, `details` where a definition is wrong, and `deployments` where one holds what was to be changed:
-400 what cannot be read, 401 who asks is not known, 404, 409 a conflict, 415 not `application/json`, 422 a definition that is refused,
-503 no leader, or no master.
+Refusals are JSON with `message`, `details` where a definition is wrong, and `deployments` where one holds what was
+to be changed: 400 what cannot be read, 401 who asks is not known, 404, 409 a conflict, 415 not `application/json`,
+422 a definition that is refused, 503 no leader, or no master.
 """
 PARTS = {
     "/v2/apps": "Apps",
