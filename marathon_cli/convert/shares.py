@@ -18,6 +18,12 @@ if TYPE_CHECKING:  # it reads YAML, which takes time to import
 
 GPU_MEM, GPU_COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 
+_WAITS = "an agent with --shared_gpus runs it; without one it waits"
+_KEPT = (
+    "its memory is kept by the strongest level that the agent has (task list -o wide shows it), not by cGPU's module: "
+    "--gpu_share_require=mps, or cgroup, refuses weaker ones"
+)
+
 
 def take_variables(workload: Workload, notes: Notes) -> None:
     """Turn cGPU's variables of every container into its share; GPUs that it was to see then are no whole ones."""
@@ -41,7 +47,7 @@ def take_variables(workload: Workload, notes: Notes) -> None:
         said = [name for name in NAMES if name in container.env]
         notes.check(place, f"gpuShare says what {', '.join(said)} said; the agent sets such variables by itself")
         container.env = {name: value for name, value in container.env.items() if name not in NAMES}
-        notes.check(place, "an agent with --shared_gpus runs it; without one it waits")
+        notes.check(place, f"{_WAITS}; {_KEPT}")
 
 
 def take_units(limits: Section, container: Container, notes: Notes) -> None:
@@ -50,7 +56,7 @@ def take_units(limits: Section, container: Container, notes: Notes) -> None:
     cards = limits.read(GPU_COUNT, quantities.whole) if GPU_COUNT in limits else None
     if memory:
         container.share = {"memGiB": memory, **({"cards": cards} if cards and cards > 1 else {})}
-        notes.check(limits.at(GPU_MEM), "an agent with --shared_gpus runs it; without one it waits")
+        notes.check(limits.at(GPU_MEM), f"{_WAITS}; {_KEPT}")
     elif cards:
         notes.lost(limits.at(GPU_COUNT), f"it counts cards of which {GPU_MEM} has a part, and that is not here")
 

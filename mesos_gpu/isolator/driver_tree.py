@@ -20,7 +20,7 @@ from mesos_gpu.isolator.driver_files import (
 )
 from mesos_gpu.isolator.elf import read_library
 from mesos_gpu.isolator.ldcache import libraries
-from mesos_gpu.simulated.libraries import CUDA, NVML, simulated_library
+from mesos_gpu.simulated.libraries import CUDA, NVML, USE, simulated_library
 
 _log = logging.getLogger(__name__)
 
@@ -56,8 +56,10 @@ def simulated_tree(gpus: Iterable[Gpu], version: str) -> tuple[Entry, ...]:
     """
     script = resources.files("mesos_gpu.gpu").joinpath("nvidia-smi").read_bytes()
     compiled = {name: simulated_library(name) for name in (NVML, CUDA)}
+    use = simulated_library(USE)
     return (
         VolumeFile("bin/nvidia-smi", script, 0o755),
+        *([] if use is None else [VolumeFile(f"bin/{USE}", use, 0o755)]),
         *(VolumeFile(f"lib64/{name}", bytes_, 0o755) for name, bytes_ in compiled.items() if bytes_ is not None),
         *([] if compiled[CUDA] is None else [VolumeLink("lib64/libcuda.so", CUDA)]),
         VolumeFile("gpus", gpu_table(gpus, version).encode()),

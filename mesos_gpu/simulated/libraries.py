@@ -14,18 +14,25 @@ from pathlib import Path
 
 _log = logging.getLogger(__name__)
 
-NVML, CUDA = "libnvidia-ml.so.1", "libcuda.so.1"
+NVML, CUDA, USE = "libnvidia-ml.so.1", "libcuda.so.1", "nvidia-smi-use"
 SOURCES: Mapping[str, tuple[str, ...]] = {
     NVML: ("connection.c", "nvml.c", "mig.c", "limits.c"),
     CUDA: ("connection.c", "cuda.c", "cuda_memory.c", "cuda_work.c"),
+    USE: ("connection.c", "use.c"),
 }
-"""Each library is one text made of these."""
+"""Each library is one text made of these; so is the program that nvidia-smi asks."""
 _UNSEEN = {
     NVML: "gpustat, nvitop and their like will not see the simulated GPUs",
     CUDA: "programs that use CUDA's driver API will not run on the simulated GPUs",
+    USE: "the simulated nvidia-smi will show all GPUs idle",
 }
-_OPTIONS: Mapping[str, tuple[str, ...]] = {NVML: (), CUDA: ("-fvisibility=hidden",)}
-_FOR_ALL = ("-O2", "-shared", "-fPIC")
+_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    NVML: ("-shared", "-fPIC", f"-Wl,-soname,{NVML}"),
+    CUDA: ("-shared", "-fPIC", f"-Wl,-soname,{CUDA}", "-fvisibility=hidden"),
+    # It has to run in images of any C library; where this machine has none to link, in those of this one.
+    USE: ("-static", "-w"),
+}
+_FOR_ALL = ("-O2",)
 _LIBRARIES = ("-ldl", "-lpthread")
 _LONGEST_S = 60.0
 _KEPT = Path(__file__).parent / "__pycache__"
@@ -39,7 +46,7 @@ def simulated_library(name: str = NVML, kept: Path = _KEPT) -> bytes | None:
     """
     texts = resources.files("mesos_gpu.simulated")
     source = b"\n".join(texts.joinpath(text).read_bytes() for text in SOURCES[name])
-    options = [*_FOR_ALL, f"-Wl,-soname,{name}", *_OPTIONS[name]]
+    options = [*_FOR_ALL, *_OPTIONS[name]]
     mark = hashlib.sha256(b"\0".join([source, *map(str.encode, options), platform.machine().encode()])).hexdigest()
     place = kept / f"{name.partition('.')[0]}-{mark[:16]}.so"
     try:

@@ -39,6 +39,7 @@ async def test_a_card_is_divided_at_the_start_and_again_around_what_runs(tmp_pat
         agent.run("user", f"nvidia-smi -L; {USER}", resources=on_gpus(1))
         await agent.until_said("user", "round 2\n")
         (holder,) = [one for one in await there(agent) if one[2]]
+        assert [line.split()[1] for line in (await agent.said("user")).splitlines() if "MIG-" in line] == [holder[0]]
 
         status, made = await divide(agent, "7x1g.5gb", plan=True)
         if holder[0] == "1g.5gb":

@@ -184,6 +184,12 @@ def test_a_task_with_a_part_of_a_card_sees_the_size_of_its_part(tools: Environme
             seen = json.loads(done.stdout)
             total = seen["gpus"][0]["memory.total"] if "gpus" in seen else seen[0][3]
             assert total == 6043
+        # The container's nvidia-smi, too: its own part, and what it has of that.
+        asked = ["nvidia-smi", "--query-gpu=memory.used,memory.total", "--format=csv,noheader"]
+        use = CUDA.partition("memory = ")[0] + 'memory = call("cuMemAlloc", 3 << 30)\n'
+        text = f"{use}print(subprocess.check_output({asked}, text=True).strip())"
+        done = box.cli("run", "--gpu-mem", "6GiB", "--", tools.python, "-W", "ignore", "-c", text)
+        assert done.stdout.strip() == "3072 MiB, 6043 MiB", done.stdout + done.stderr
     finally:
         box.cli("down")
 

@@ -39,6 +39,7 @@ def test_volume_has_the_layout_of_mesos(tmp_path: Path) -> None:
         ".": "0o755",
         "bin": "0o755",
         "bin/nvidia-smi": "0o755",
+        "bin/nvidia-smi-use": "0o755",
         "gpus": "0o644",
         "lib": "0o755",
         "lib64": "0o755",

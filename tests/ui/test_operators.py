@@ -201,6 +201,7 @@ SHARED = [
         "mem_units": 16,
         "policy": 2,
         "max_inst": 4,
+        "memory_level": "watcher",
         "containers": [
             {
                 "container_id": "c",
@@ -235,6 +236,8 @@ def test_a_gpu_tells_who_uses_it_what_happened_who_shares_and_how_it_is_connecte
     expect(machine.locator(".gpu").nth(1)).to_contain_text("MIG instance 3, compute instance 0, of GPU-c")
     expect(machine.locator(".shared")).to_contain_text("4 of 16 units of memory given")
     expect(machine.locator(".shared")).to_contain_text("policy weighted, at most 4 containers")
+    expect(machine.locator(".shared")).to_contain_text("memory kept by watcher")
+    expect(machine.locator(".shared").get_by_role("row").last).to_contain_text("watcher")
     expect(machine.locator(".shared").get_by_role("link", name="web.2")).to_be_visible()
     machine.get_by_text("How the GPUs are connected").first.focus()
     page.keyboard.press("Enter")

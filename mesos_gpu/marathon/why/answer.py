@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mesos_gpu.marathon.why.failure import Failure, container_of, failing, image_of
-from mesos_gpu.marathon.why.judge import Verdict, count_text, room
+from mesos_gpu.marathon.why.judge import Verdict, count_text, memory_levels, room
 from mesos_gpu.marathon.why.order import waits_in_order
 from mesos_gpu.marathon.why.remedies import behaviour_remedy, impossible, one_missing, releases, scattered
 from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.smoke import ends_at_once
 from mesos_gpu.marathon.why.wish import Wish
+from mesos_gpu.mesos.shares.cgpu import ShareAsk
 
 if TYPE_CHECKING:
     from mesos_gpu.marathon.why.change import Change
@@ -85,8 +86,19 @@ def answer(it: Situation) -> Answer:
     order = {"now": 0, "ever": 1, "never": 2}
     verdicts = sorted(it.verdicts, key=lambda v: order["now" if v.now else "ever" if v.ever else "never"])
     said = said_by_marathon(it.queued)
+    kept = _kept(it)
+    if kept and state in ("waiting", "blocked", "impossible"):
+        remedies = [*remedies, kept]
     change = None if failure is not None or state not in ("waiting", "impossible", "blocked") else _smallest(it)
     return Answer(it.wish.id, state, headline, tuple(verdicts), said, tuple(remedies), failure, change)
+
+
+def _kept(it: Situation) -> str:
+    """Return what would keep its parts of GPUs to their memory, where something could run it; empty without parts."""
+    levels = sorted({level for agent in it.agents for level in memory_levels(it.wish, agent)})
+    if not levels:
+        return ""
+    return f"the memory of its part of a GPU would be kept by: {', '.join(levels)} (docs/do/sharing.md, Memory)"
 
 
 def _smallest(it: Situation) -> Change | None:
@@ -288,8 +300,16 @@ def _ready(it: Situation, plural: str, ready: Sequence[Verdict], failure: Failur
 def _wanted(wish: Wish) -> str:
     order = sorted(wish.amounts, key=lambda name: name != "gpus")
     parts = [count_text(wish.amounts[name], name) for name in order if wish.amounts[name] > 0]
+    parts += [share_text(ask) for ask in wish.shares]
     parts += [" ".join(constraint) for constraint in wish.constraints]
     return ", ".join(parts) or "nothing in particular"
+
+
+def share_text(ask: ShareAsk) -> str:
+    """Return a part of a GPU, or of several, in words."""
+    amounts = " and ".join(f"{gib} GiB" for gib in ask.mem_gib)
+    weight = f" with weight {ask.weight}" if ask.weight != 1 else ""
+    return f"{amounts} of {'a GPU' if ask.cards == 1 else 'GPUs'}{weight}"
 
 
 def _some(count: int) -> str:

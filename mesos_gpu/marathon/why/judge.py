@@ -232,6 +232,13 @@ def _shares(wish: Wish, agent: Agent) -> list[Lack]:
     return []
 
 
+def memory_levels(wish: Wish, agent: Agent) -> list[str]:
+    """Return what keeps tasks to their memory on the cards of an agent that are large enough for all of the shares."""
+    wanted = max((max(ask.mem_gib) for ask in wish.shares), default=None)
+    cards = read_cards(agent.attributes.get(CARDS_ATTRIBUTE, ""))
+    return sorted({card.level for card in cards.values() if wanted is not None and card.mem_units >= wanted} - {""})
+
+
 def _scarce(wish: Wish, agent: Agent, keeps_gpus: bool) -> list[Lack]:
     keeps = wish.behaviour == "restricted" or (keeps_gpus and wish.behaviour is None)
     if wish.gpus or wish.shares or not keeps or not agent.amount("free", "gpus"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mesos_gpu.mesos.shares.levels import Level, weakest
@@ -62,6 +62,8 @@ class CardLabel:
 
     uuid: str
     mem_units: int
+    level: str = field(default="", compare=False)
+    """What keeps tasks to their memory; that may be another after a restart. Agents of before do not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +88,17 @@ def level_of(parts: Sequence[CardPart], cards: Mapping[int, SharedCard]) -> Leve
 
 
 def cards_text(cards: Sequence[SharedCard]) -> str:
-    """Return shared cards as the attribute `gpu_shared_cards` names them: `2=GPU-.../15,3=...`, UUID and GiB."""
-    return ",".join(f"{card.index}={card.uuid}/{card.mem_units}" for card in cards)
+    """Return shared cards as the attribute `gpu_shared_cards` names them: `2=GPU-.../15/watcher,3=...`.
+
+    UUID, GiB, and the level that keeps tasks to their memory.
+    """
+    return ",".join(f"{card.index}={card.uuid}/{card.mem_units}/{card.level.word}" for card in cards)
 
 
 def read_cards(text: str) -> dict[int, CardLabel]:
     """Return what `cards_text` wrote; what is not of that form is left out."""
-    found = re.findall(r"(\d+)=([^,/]+)/(\d+)", text)
-    return {int(index): CardLabel(uuid, int(mem)) for index, uuid, mem in found}
+    found = re.findall(r"(\d+)=([^,/]+)/(\d+)(?:/(\w+))?", text)
+    return {int(index): CardLabel(uuid, int(mem), level) for index, uuid, mem, level in found}
 
 
 def offered(cards: Sequence[SharedCard]) -> str:

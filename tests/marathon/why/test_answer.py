@@ -157,3 +157,17 @@ def test_more_instances_than_there_is_room_for_is_told() -> None:
     assert asked(app(instances=3), [full]).remedies[0] == (
         "the agents have room for 2 of its 3 instances, were they empty"
     )
+
+
+def test_what_would_keep_the_memory_of_a_part_is_told() -> None:
+    share = app(gpus=0, cpus=99, gpuShare={"memGiB": 6, "weight": 2})
+    cards = {"gpu_shared_cards": "2=GPU-a/15/watcher,3=GPU-b/4/cgroup"}
+    found = asked(share, agents=[agent("a", attributes=cards)])
+    assert "6 GiB of a GPU with weight 2" in found.headline
+    assert [remedy for remedy in found.remedies if "kept by" in remedy] == [
+        "the memory of its part of a GPU would be kept by: watcher (docs/do/sharing.md, Memory)"
+    ]
+    # Agents of before do not say it, and who wants no part is not told.
+    before = {"gpu_shared_cards": "2=GPU-a/15"}
+    for wanted, there in ((share, before), (app(gpus=0, cpus=99), cards)):
+        assert "kept by" not in str(asked(wanted, agents=[agent("a", attributes=there)]).remedies)

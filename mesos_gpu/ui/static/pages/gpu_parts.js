@@ -33,12 +33,13 @@ export function Shared({ cards }) {
     ${cards.map((card) => {
       const { given, all } = sharedUnits(card);
       return html`<section class="sheet shared" key=${card.uuid}>
-        <p class="gpu-head"><strong>${t("gpu.index", { index: card.index })}</strong> <span>${t("shared.policy", { policy: t(`policy.${card.policy}`), most: card.max_inst ?? "–" })}</span></p>
+        <p class="gpu-head"><strong>${t("gpu.index", { index: card.index })}</strong> <span>${t("shared.policy", { policy: t(`policy.${card.policy}`), most: card.max_inst ?? "–" })}</span> <span>${t("shared.level", { level: card.memory_level ?? "–" })}</span></p>
         <p><${Bar} used=${given} total=${all} text=${t("shared.units", { given, all })} label=${t("col.memory")} /></p>
         ${(card.containers ?? []).length === 0 ? html`<p class="faint">${t("gpu.nobody")}</p>` : html`<${Table} caption=${t("shared.of", { index: card.index })} rows=${card.containers} id=${(/** @type {Json} */ one) => one.container_id} columns=${[
           { key: "task", label: t("col.instance"), head: true, cell: (/** @type {Json} */ one) => (one.task_id ? html`<a href=${link("instances", one.task_id)}>${shortId(one.task_id)}</a>` : shortId(one.container_id)) },
           { key: "units", label: t("col.memory"), cell: (/** @type {Json} */ one) => html`<${Bar} used=${one.memory_used_mib ?? 0} total=${one.memory_mib} text=${`${memory(one.memory_used_mib ?? NaN)} / ${memory(one.memory_mib)}`} label=${t("col.memory")} warn=${(one.memory_used_mib ?? 0) > one.memory_mib} />` },
           { key: "weight", label: t("col.weight"), number: true, cell: (/** @type {Json} */ one) => one.weight },
+          { key: "level", label: t("col.memory_level"), cell: (/** @type {Json} */ one) => one.memory_level ?? card.memory_level ?? "–" },
         ]} />`}
         <p class="faint uuid"><code>${card.uuid}</code></p>
       </section>`;
