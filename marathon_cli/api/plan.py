@@ -14,7 +14,16 @@ def plan(marathon: Marathon, documents: Sequence[Mapping[str, Any]], *, force: b
 
     Raises Refused of a Marathon that is not this project's, and what sending them would raise.
     """
-    body: dict[str, Any] = {"documents": list(documents)}
+    query = {"force": "true"} if force else None
+    return _ask(marathon, "/v1/plan", {"documents": list(documents)}, "what would happen", query)
+
+
+def when(marathon: Marathon, name: str) -> Document:
+    """Return when what waits of an app, a pod or a job is expected to start. Raises NotFound, and as `plan`."""
+    return _ask(marathon, "/v1/when", {"id": name}, "when something will start", None)
+
+
+def _ask(marathon: Marathon, path: str, body: dict[str, Any], what: str, query: Mapping[str, str] | None) -> Document:
     try:
         mesos = marathon.mesos()
     except MesosGpuError:
@@ -28,9 +37,9 @@ def plan(marathon: Marathon, documents: Sequence[Mapping[str, Any]], *, force: b
         finally:
             mesos.close()
     try:
-        found = marathon.call("POST", "/v1/plan", query={"force": "true"} if force else None, body=body)
+        found = marathon.call("POST", path, query=query, body=body)
     except NotFound as error:
-        if "does not exist" in str(error):  # what is asked for names something that is not there
+        if "HTTP 404" not in str(error):  # what is asked about is not there
             raise
-        raise Refused("this Marathon cannot say what would happen: only mesos-gpu-marathon can", status=404) from None
+        raise Refused(f"this Marathon cannot say {what}: only mesos-gpu-marathon can", status=404) from None
     return marathon.object_of(found, "a plan")

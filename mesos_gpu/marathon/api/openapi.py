@@ -117,8 +117,11 @@ DETAILS: Mapping[tuple[str, str], Detail] = {
     ("GET", "/v1/jobs/{job_id}/schedules"): Detail(answer=listed(_OBJECT)),
     ("POST", "/v1/plan"): Detail(
         _FORCE,
-        having(documents=listed(having(kind=_TEXT, document=_OBJECT))),
+        having(documents=listed(having(kind=_TEXT, document=_OBJECT)), agents=listed(_OBJECT)),
         having(now=_BOOLEAN, summary=_TEXT, starts=listed(_OBJECT), ends=listed(_OBJECT), waits=listed(_OBJECT)),
+    ),
+    ("POST", "/v1/when"): Detail(
+        None, having(id=_TEXT, agents=listed(_OBJECT)), having(id=_TEXT, waiting={"type": "integer"})
     ),
     ("POST", "/v0/scheduled-jobs"): Detail(None, ref("Job"), _JOB, 201),
     ("GET", "/v2/tasks"): Detail({"status": _TEXTS}, answer=_TASKS),

@@ -1,4 +1,4 @@
-"""POST /v1/plan: what would happen if something were asked for. Nothing is done.
+"""POST /v1/plan: what would happen if something were asked for; POST /v1/when: when what waits is expected to start.
 
 `documents` are what would be sent, each with its `kind` (app, pod, job, group), one after the other. `agents` and
 `roles` are a master's /slaves and /roles where whoever asks has them; else the master is asked here.
@@ -13,16 +13,18 @@ from typing import Any
 
 from aiohttp import web
 
-from mesos_gpu.errors import BadInput, Unavailable
+from mesos_gpu.errors import BadInput, BadResources, Unavailable
 from mesos_gpu.marathon.api.answers import flag, read_object
 from mesos_gpu.marathon.api.mesos_door import MesosDoor, credentials_of
-from mesos_gpu.marathon.decisions.machines import headroom_of, read_machine
+from mesos_gpu.marathon.decisions.foresight import QUANTILES, foresee
+from mesos_gpu.marathon.decisions.machines import Machine, headroom_of, read_machine
 from mesos_gpu.marathon.decisions.rehearsal import Rehearsal, rehearse
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.state.events import Event, PutApps, PutGroup, PutJob, PutPod, StartRun
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.why.answer import REASONS
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.process.http import json_response
 
 KINDS = ("app", "pod", "job", "group")
@@ -35,8 +37,8 @@ class PlanApi:
         self._scheduler, self._door = scheduler, door
 
     def routes(self) -> list[web.RouteDef]:
-        """Return the route."""
-        return [web.post("/v1/plan", self.plan)]
+        """Return the routes."""
+        return [web.post("/v1/plan", self.plan), web.post("/v1/when", self.when)]
 
     async def plan(self, request: web.Request) -> web.Response:
         """Answer with what would happen if documents were sent: starts, ends, what waits; nothing is done."""
@@ -44,19 +46,12 @@ class PlanApi:
         documents = asked.get("documents")
         if not isinstance(documents, list) or not documents or not all(map(_is_kind, documents)):
             raise BadInput(f'documents: a list of {{"kind": ..., "document": {{...}}}}; kinds are {", ".join(KINDS)}')
-        credentials = credentials_of(request)
-        agents, roles = asked.get("agents"), asked.get("roles")
-        if not isinstance(agents, list):
-            agents, roles = await self._cluster(credentials)
-        state = self._scheduler.state
-        if not state.subscribed:
-            raise Unavailable("this Marathon has no master at the moment: nothing would start before it has one")
+        state = self._connected()
+        machines, headroom = await self._around(asked, credentials_of(request))
         events = [
             _event(one["kind"], one["document"], state, self._scheduler.new_id, flag(request, "force"))
             for one in documents
         ]
-        machines = [read_machine(agent) for agent in agents if isinstance(agent, dict)]
-        headroom = headroom_of([role for role in roles or [] if isinstance(role, dict)])
         # Seconds on large clusters: on a thread, as a state is a value.
         found = await asyncio.to_thread(
             rehearse,
@@ -68,6 +63,50 @@ class PlanApi:
             headroom,
         )
         return json_response(shown(found))
+
+    async def when(self, request: web.Request) -> web.Response:
+        """Answer with when what waits of an app, a pod or a job is expected to start: early, usual and late."""
+        asked = await read_object(request)
+        name = asked.get("id")
+        if not isinstance(name, str) or not name:
+            raise BadInput("id: the app, pod or job that is asked about")
+        state = self._connected()
+        machines, headroom = await self._around(asked, credentials_of(request))
+        app_id = "/" + name.strip("/")
+        known = app_id if state.app(app_id) is not None else name.strip("/")
+        moment = self._scheduler.moment()
+        found = await asyncio.to_thread(foresee, state, known, machines, self._scheduler.settings, moment, headroom)
+        return json_response(
+            {
+                "id": found.app,
+                "waiting": found.waiting,
+                "firstSeconds": list(found.first_s) or None,
+                "lastSeconds": list(found.last_s) or None,
+                "quantiles": list(QUANTILES),
+                "tasks": {"seen": found.seen, "asked": found.asked, "unknown": found.unknown},
+            }
+        )
+
+    def _connected(self) -> State:
+        state = self._scheduler.state
+        if not state.subscribed:
+            raise Unavailable("this Marathon has no master at the moment: nothing would start before it has one")
+        return state
+
+    async def _around(
+        self, asked: Mapping[str, Any], credentials: str | None
+    ) -> tuple[list[Machine], dict[Role, dict[str, int]]]:
+        """Return the agents, and what quotas leave to roles."""
+        agents, roles = asked.get("agents"), asked.get("roles")
+        if not isinstance(agents, list):
+            agents, roles = await self._cluster(credentials)
+        try:
+            machines = [read_machine(agent) for agent in agents]
+            return machines, headroom_of(roles or [])
+        except (BadResources, ValueError, TypeError, LookupError, AttributeError) as error:
+            raise BadInput(
+                f"agents and roles are a master's /slaves and /roles, and these are not: {error!r}"
+            ) from None
 
     async def _cluster(self, credentials: str | None) -> tuple[list[Any], list[Any]]:
         slaves, roles = await asyncio.gather(

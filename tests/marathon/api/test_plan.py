@@ -106,3 +106,19 @@ async def test_what_cannot_be_planned_is_refused(marathon: Marathon, documents: 
 
 async def test_a_bad_app_is_refused_as_when_it_is_sent(marathon: Marathon) -> None:
     await plan(marathon, one(app(gpus=0.5)), status=422)
+
+
+async def test_when_says_of_what_waits_and_of_nothing(marathon: Marathon) -> None:
+    assert (await marathon.call("POST", "/v2/apps", app())).status == 201
+    asked = {"id": "train", "agents": [slave("g1", {"gpus": 3})]}
+    found = (await marathon.call("POST", "/v1/when", asked)).body
+    assert (found["id"], found["waiting"], found["firstSeconds"]) == ("/train", 1, [None, None, None])
+    free = (await marathon.call("POST", "/v1/when", {"id": "/train", "agents": [slave("g1")]})).body
+    assert free["firstSeconds"] == free["lastSeconds"] == [0.0, 0.0, 0.0]
+    assert (await marathon.call("POST", "/v1/when", {"id": "none", "agents": []})).status == 404
+    assert (await marathon.call("POST", "/v1/when", {"id": "", "agents": []})).status in (400, 422)
+
+
+@pytest.mark.parametrize("agents", [["S0"], [{"used_resources_full": 3}], [{"resources": {"cpus": 1, "ports": "x"}}]])
+async def test_what_is_no_agent_is_refused(marathon: Marathon, agents: Any) -> None:
+    await plan(marathon, one(app()), agents=agents, status=400)

@@ -1,0 +1,314 @@
+"""A copy of a state and of what agents have, on which events are played, and time passes. Pure.
+
+`orchestrator.handle` decides, as ever; offers are made of what agents have free, tasks that are launched run and are
+healthy, and those that are to end do. Nothing is sent, and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from mesos_gpu.marathon.decisions import lifecycle
+from mesos_gpu.marathon.decisions.launching import next_launch_s
+from mesos_gpu.marathon.decisions.machines import Machine, operated
+from mesos_gpu.marathon.decisions.orchestrator import handle
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.checks import health_probes, readiness_probe
+from mesos_gpu.marathon.model.instances import Instance, Phase
+from mesos_gpu.marathon.model.task_ids import instance_of
+from mesos_gpu.marathon.state.actions import Action, Decline, Kill, Launch
+from mesos_gpu.marathon.state.events import Event, HealthChecked, Moment, Offered, ReadinessChecked, Status, Tick
+from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.marathon.state.state import State
+from mesos_gpu.mesos.documents import TaskInfo
+from mesos_gpu.mesos.ids import AgentId, OfferId, Role, TaskId
+from mesos_gpu.mesos.resource import milli
+from mesos_gpu.mesos.resources import Resources
+
+HORIZON_S = 3600.0
+"""For so long time passes while something waits, unless told otherwise: a backoff lasts no longer."""
+_ROUNDS = 5000
+"""Times that offers are made, at most."""
+_SCALARS = ("cpus", "gpus", "mem", "disk")
+
+Lasts = Callable[[RunSpec, float], float | None]
+"""For how long a task of a RunSpec that has run for so long (s) runs on; None: as long as it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A task that would start. `after_s`: how much later, where backoffs or the like have to pass first."""
+
+    app: str
+    instance: str
+    agent_id: AgentId
+    host: str
+    amounts: Mapping[str, float]
+    after_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A task that would end. `why`: replaced, removed, fewer (it is one too many), or gives way (to another app)."""
+
+    app: str
+    instance: str
+    host: str
+    why: str
+    gpus: float = 0.0
+
+
+class Stage:
+    """A state and agents, as time passes."""
+
+    def __init__(
+        self,
+        state: State,
+        machines: Sequence[Machine],
+        settings: Settings,
+        moment: Moment,
+        headroom: Mapping[Role, Mapping[str, int]],
+        lasts: Lasts = lambda spec, age_s: None,
+    ) -> None:
+        self.state, self._first, self._settings = state, state, settings
+        self.machines = {machine.id: machine for machine in machines}
+        self.starts: list[Start] = []
+        self.ends: list[End] = []
+        self._begin_s = self._now_s = moment.now_s
+        self._new_id = moment.new_id
+        self._headroom = {role: dict(left) for role, left in headroom.items()}
+        self._holds: dict[TaskId, tuple[AgentId, Resources, Role]] = {}
+        self._offers: dict[OfferId, tuple[AgentId, Role]] = {}
+        self._numbers = count(1)
+        self._letters: deque[Event] = deque()
+        self._lasts = lasts
+        self._due: list[tuple[float, TaskId]] = []
+
+    def settle_what_is_under_way(self) -> None:
+        """Let what starts now run, and what ends now end: that would happen in any case."""
+        for instance in list(self.state.instances.values()):
+            task = instance.task
+            if task is None:
+                continue
+            if any(task_id in self.state.kills for task_id in task.living_ids):
+                self._letters.extend(self._ended(instance, task_id) for task_id in task.living_ids)
+            elif instance.phase in (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING):
+                self._letters.extend(self._runs(task_id, task.agent_id) for task_id in task.living_ids)
+            self._will_end(instance, self._now_s - (task.started_at_s or task.staged_at_s))
+        self._read()
+
+    def tell(self, event: Event) -> list[Action]:
+        """Have an event decided about, and let follow what follows at once. Raises what the decision raises."""
+        actions = self._decide(event)
+        self._read()
+        return actions
+
+    def play(self, *, horizon_s: float = HORIZON_S, until: Callable[[State], bool] = lambda state: False) -> None:
+        """Offer what is free, again and again, until nothing more happens, time is over, or `until` says so."""
+        for _ in range(_ROUNDS):
+            if until(self.state) or (not self.state.waiting and not self.state.releasing):
+                return
+            if self._offer():
+                continue
+            times = [at_s for at_s in (self._next_s(), self._due[0][0] if self._due else None) if at_s is not None]
+            if not times or min(times) > self._begin_s + horizon_s:
+                return
+            self._now_s = max(self._now_s, min(times))
+            while self._due and self._due[0][0] <= self._now_s:
+                self._ends_by_itself(heapq.heappop(self._due)[1])
+            self.tell(Tick())
+
+    def _will_end(self, instance: Instance, age_s: float) -> None:
+        """Note when a task will end by itself, if that is known."""
+        spec = self.state.spec_of(instance)
+        left_s = None if spec is None else self._lasts(spec, age_s)
+        if left_s is not None and instance.task is not None:
+            for task_id in instance.task.living_ids:
+                heapq.heappush(self._due, (self._now_s + left_s, task_id))
+
+    def _ends_by_itself(self, task_id: TaskId) -> None:
+        instance = self._instance_of(task_id)
+        if instance is not None and instance.task is not None and instance.task.has(task_id):
+            self._letters.append(self._ended(instance, task_id, "TASK_FINISHED"))
+            self._read()
+
+    def _next_s(self) -> float | None:
+        """Return when time alone may let something start; None when it will not."""
+        tokens = self.state.tokens
+        at_s = next_launch_s(self.state, self._settings, Moment(self._now_s, self._new_id))
+        times = [at_s] if at_s is not None else []
+        if tokens.left == 0 and tokens.refresh_s > self._now_s:
+            times.append(tokens.refresh_s)
+        return min(times, default=None)
+
+    def _offer(self) -> bool:
+        """Offer what is free to the roles that wait, one after the other; return whether anything came of it."""
+        roles = {spec.document["role"] for app in set(self.state.waiting.values()) if (spec := self.state.app(app))}
+        used = False
+        for role in sorted(roles):
+            out = {agent_id for agent_id, _ in self._offers.values()}
+            left = dict(self._headroom.get(Role(role.partition("/")[0]), {}))
+            documents = []
+            for machine in self.machines.values():
+                offer_id = OfferId(f"rehearsal-{next(self._numbers)}")
+                document = None if machine.id in out else machine.offer(offer_id, role, left)
+                if document is not None:
+                    documents.append(document)
+                    self._offers[offer_id] = machine.id, role
+                    offered = Resources.from_json(document["resources"])
+                    left = {name: most - offered.milli(name) for name, most in left.items()}
+            if documents:
+                used = any(isinstance(action, Launch) for action in self.tell(Offered(documents))) or used
+        return used
+
+    def _decide(self, event: Event) -> list[Action]:
+        before = self.state
+        self.state, actions = handle(before, event, Moment(self._now_s, self._new_id), self._settings)
+        for action in actions:
+            match action:
+                case Launch():
+                    self._launched(action)
+                case Decline(offer_ids=offer_ids):
+                    for offer_id in offer_ids:
+                        self._offers.pop(offer_id, None)
+                case Kill(task_id=task_id):
+                    self._killed(before, task_id)
+                case _:
+                    pass
+        return actions
+
+    def _read(self) -> None:
+        while self._letters:
+            event = self._letters.popleft()
+            self._decide(event)
+            if isinstance(event, Status) and event.status["state"] == "TASK_RUNNING":
+                self._letters.extend(self._checks(event.status["task_id"]["value"]))
+
+    def _launched(self, launch: Launch) -> None:
+        agent_id, role = self._offers.pop(launch.offer_id, (AgentId(""), Role("*")))
+        if agent_id in self.machines:
+            self.machines[agent_id] = operated(self.machines[agent_id], launch.operations)
+        for info in launch.task_infos:
+            self._starts(role, [info], Resources.from_json(info.get("executor", {}).get("resources", [])))
+        for group in launch.groups:
+            self._starts(role, group.task_infos, Resources.from_json(group.executor.get("resources", [])))
+
+    def _starts(self, role: Role, infos: Sequence[TaskInfo], executor: Resources) -> None:
+        whole, agent_id = Resources(), infos[0]["agent_id"]["value"]
+        for at, info in enumerate(infos):
+            taken = Resources.from_json(info["resources"]).unallocated()
+            taken += executor.unallocated() if at == 0 else Resources()
+            whole += taken
+            self._holds[info["task_id"]["value"]] = agent_id, taken, role
+            self._take(agent_id, role, taken)
+            self._letters.append(self._runs(info["task_id"]["value"], agent_id))
+        instance = self._instance_of(infos[0]["task_id"]["value"])
+        if instance is not None and instance.task is not None:
+            amounts = {name: whole.milli(name) / 1000 for name in _SCALARS if whole.milli(name)}
+            after_s = round(self._now_s - self._begin_s, 3)
+            if after_s <= self._settings.offer_window_s:
+                after_s = 0.0
+            self.starts.append(Start(instance.app_id, instance.id, agent_id, instance.task.host, amounts, after_s))
+            self._will_end(instance, 0.0)
+
+    def _take(self, agent_id: AgentId, role: Role, taken: Resources) -> None:
+        if agent_id in self.machines:
+            self.machines[agent_id] = self.machines[agent_id].without(taken)
+        left = self._headroom.get(Role(role.partition("/")[0]))
+        if left is not None:
+            for name in left:
+                left[name] -= taken.milli(name)
+
+    def _killed(self, before: State, task_id: TaskId) -> None:
+        instance = self._instance_of(task_id, before) or self._instance_of(task_id)
+        if instance is None or instance.task is None or instance.phase is Phase.UNREACHABLE:
+            return
+        if instance.id not in {end.instance for end in self.ends}:
+            spec = before.spec_of(instance)
+            self.ends.append(
+                End(instance.app_id, instance.id, instance.task.host, self._why(instance), spec.gpus if spec else 0)
+            )
+        self._letters.append(self._ended(instance, task_id))
+
+    def _why(self, instance: Instance) -> str:
+        spec = self.state.app(instance.app_id)
+        touched = {app for deployment in self.state.deployments.values() for app in deployment.apps}
+        if spec is None:
+            return "removed"
+        if lifecycle.outdated(instance, spec):
+            return "replaced"
+        return "fewer" if instance.app_id in touched else "gives way"
+
+    def _ended(self, instance: Instance, task_id: TaskId, state: str = "TASK_KILLED") -> Status:
+        """Give back what a task has, and return the news of its end."""
+        assert instance.task is not None
+        known = self._holds.pop(task_id) if task_id in self._holds else self._held_before(instance, task_id)
+        agent_id, held, role = known
+        machine = self.machines.get(agent_id)
+        if machine is not None:
+            self.machines[agent_id] = machine.with_back(held)
+        left = self._headroom.get(Role(role.partition("/")[0]))
+        if left is not None:
+            for name in left:
+                left[name] += held.milli(name)
+        return self._status(task_id, agent_id, state)
+
+    def _held_before(self, instance: Instance, task_id: TaskId) -> tuple[AgentId, Resources, Role]:
+        """Return what a task from before has: what its version asks for, from its role's part of the machine first."""
+        assert instance.task is not None
+        # By then its app may be gone.
+        spec, machine = self._first.spec_of(instance), self.machines.get(instance.task.agent_id)
+        role = instance.role
+        held = Resources()
+        # What a pod has comes back with the first of its tasks that ends.
+        if spec is not None and machine is not None and task_id == instance.task.living_ids[0]:
+            for name, amount in _asked(spec).items():
+                held += machine.used.find(name, amount, (role, "*")) or Resources()
+            ports = set(instance.task.ports)
+            listed = ",".join(f"{port}-{port}" for port in sorted(ports))
+            held += Resources.parse(f"ports:[{listed}]") if listed else Resources()
+        return instance.task.agent_id, held, role
+
+    def _instance_of(self, task_id: TaskId, state: State | None = None) -> Instance | None:
+        instances = (self.state if state is None else state).instances
+        instance = instances.get(instance_of(task_id) or task_id)
+        return instance if instance is not None and instance.task is not None else None
+
+    def _runs(self, task_id: TaskId, agent_id: AgentId) -> Status:
+        return self._status(task_id, agent_id, "TASK_RUNNING")
+
+    def _status(self, task_id: TaskId, agent_id: AgentId, state: str) -> Status:
+        status: Any = {
+            "task_id": {"value": task_id},
+            "agent_id": {"value": agent_id},
+            "state": state,
+            "source": "SOURCE_EXECUTOR",
+            "timestamp": self._now_s,
+            "uuid": "",
+            "healthy": True,
+        }
+        return Status(status)
+
+    def _checks(self, task_id: TaskId) -> Iterator[Event]:
+        """Find a task healthy and ready, once it runs."""
+        instance = self._instance_of(task_id)
+        spec = self.state.spec_of(instance) if instance is not None else None
+        if instance is None or spec is None or instance.task is None or spec.is_pod:
+            return
+        for probe in health_probes(spec, instance.task):
+            if probe.index is not None:
+                yield HealthChecked(task_id, probe.index, alive=True)
+        ready = readiness_probe(spec, instance.task)
+        if ready is not None:
+            yield ReadinessChecked(task_id, ready.name, ready=True)
+
+
+def _asked(spec: RunSpec) -> dict[str, int]:
+    beside = spec.executor_resources
+    asked = {name: milli(spec.document.get(name, 0)) + milli(beside.get(name, 0)) for name in _SCALARS}
+    return {name: amount for name, amount in asked.items() if amount}
