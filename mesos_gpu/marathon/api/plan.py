@@ -16,11 +16,11 @@ from aiohttp import web
 from mesos_gpu.errors import BadInput, BadResources, Unavailable
 from mesos_gpu.marathon.api.answers import flag, read_object
 from mesos_gpu.marathon.api.mesos_door import MesosDoor, credentials_of
-from mesos_gpu.marathon.decisions.foresight import QUANTILES, foresee
-from mesos_gpu.marathon.decisions.machines import Machine, headroom_of, read_machine
-from mesos_gpu.marathon.decisions.rehearsal import Rehearsal, rehearse
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.model.jobs import run_of
+from mesos_gpu.marathon.rehearsal.foresight import QUANTILES, foresee
+from mesos_gpu.marathon.rehearsal.machines import Machine, headroom_of, read_machine
+from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, rehearse
 from mesos_gpu.marathon.state.events import Event, PutApps, PutGroup, PutJob, PutPod, StartRun
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.why.answer import REASONS

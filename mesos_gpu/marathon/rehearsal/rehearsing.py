@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesos_gpu.marathon.decisions.machines import Machine
-from mesos_gpu.marathon.decisions.stage import End, Stage, Start
 from mesos_gpu.marathon.matching.matching import Reason
 from mesos_gpu.marathon.model.deployment import Deployment
+from mesos_gpu.marathon.rehearsal.machines import Machine
+from mesos_gpu.marathon.rehearsal.stage import End, Stage, Start
 from mesos_gpu.marathon.state.actions import Answer
 from mesos_gpu.marathon.state.events import Event, Moment
 from mesos_gpu.marathon.state.settings import Settings

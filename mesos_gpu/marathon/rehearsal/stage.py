@@ -15,12 +15,12 @@ from typing import Any
 
 from mesos_gpu.marathon.decisions import lifecycle
 from mesos_gpu.marathon.decisions.launching import next_launch_s
-from mesos_gpu.marathon.decisions.machines import Machine, operated
 from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.checks import health_probes, readiness_probe
 from mesos_gpu.marathon.model.instances import Instance, Phase
 from mesos_gpu.marathon.model.task_ids import instance_of
+from mesos_gpu.marathon.rehearsal.machines import Machine, operated
 from mesos_gpu.marathon.state.actions import Action, Decline, Kill, Launch
 from mesos_gpu.marathon.state.events import Event, HealthChecked, Moment, Offered, ReadinessChecked, Status, Tick
 from mesos_gpu.marathon.state.settings import Settings

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from math import inf
 
 from mesos_gpu.errors import NotFound
-from mesos_gpu.marathon.decisions.machines import Machine
-from mesos_gpu.marathon.decisions.stage import Lasts, Stage
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import Job, run_of
+from mesos_gpu.marathon.rehearsal.machines import Machine
+from mesos_gpu.marathon.rehearsal.stage import Lasts, Stage
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State

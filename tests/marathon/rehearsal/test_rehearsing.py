@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mesos_gpu.marathon.decisions.machines import read_machine
-from mesos_gpu.marathon.decisions.rehearsal import Rehearsal, rehearse
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.model.instances import Phase
+from mesos_gpu.marathon.rehearsal.machines import read_machine
+from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, rehearse
 from mesos_gpu.marathon.state.events import Event, KillTasks, Moment, PutApps, RemoveApp, RestartApp
 from mesos_gpu.master.views.views import slaves_view
 from mesos_gpu.placement.demand import WHOLE, Machine

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import NotFound
-from mesos_gpu.marathon.decisions.foresight import Foresight, foresee
-from mesos_gpu.marathon.decisions.machines import read_machine
 from mesos_gpu.marathon.engine.ids import ids_from
+from mesos_gpu.marathon.rehearsal.foresight import Foresight, foresee
+from mesos_gpu.marathon.rehearsal.machines import read_machine
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.master.views.views import slaves_view
 from mesos_gpu.placement.demand import WHOLE, Demand, Machine
