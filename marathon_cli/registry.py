@@ -151,7 +151,12 @@ ROWS: Sequence[Row] = (
     Row("task metrics", "tasks.task_metrics:metrics", "Show what TASK uses: CPUs, memory, disk, and each of its GPUs."),
     Row("ui", "look.ui:ui", "Open the page of Marathon in a browser, and print its address.", LOOK),
     Row("why", "look.why:why", "Explain why APP is not running, and what would make it run.", LOOK),
-    Row("when", "look.when:when", "Say when what waits of APP is expected to start, with a range.", LOOK),
+    Row(
+        "when",
+        "look.when:when",
+        "Say when what waits of APP is expected to start: the usual time, and between which times in 8 cases of 10.",
+        LOOK,
+    ),
     Row("gpu", "", "GPUs: which there are, how they are, who holds them.", LOOK),
     Row("gpu list", "look.gpu:list_gpus", "List the GPUs of all agents: where, what, how they are, who holds them."),
     Row(
