@@ -113,6 +113,10 @@ class Judge:
         state = await self._master(people)
         if state is not None:
             self._books(state, {})
+            for agent in state["slaves"]:
+                if agent["reserved_resources"]:
+                    kept = json.dumps(agent["reserved_resources"])[:500]
+                    self.world.finding(f"nobody wants this, and it is reserved on {agent['hostname']}: {kept}")
 
     async def _master(self, people: People) -> Any:
         from tests.sim.http import request

@@ -60,6 +60,8 @@ class Machine:
         self.exits: dict[ContainerId, Termination] = {}
         """What is left of those that ended, until the agent has forgotten them."""
         self.begun: dict[str, int] = {}
+        self.volumes: dict[str, str] = {}
+        """Persistent volumes that something was written to, and which task did so first."""
         self.on_begin: Callable[[Container], None] = lambda container: None
         self.on_end: Callable[[Container], None] = lambda container: None
         self._kernel = host.world.spawn(f"{host.name}-kernel", host)
@@ -89,6 +91,9 @@ class Machine:
         self.begun[container.task] = self.begun.get(container.task, 0) + 1
         world.tell(self.host.name, f"container {container.task} begins with {sorted(gpus)}")
         self.on_begin(container)
+        for volume in config.volumes:
+            if volume.owned:
+                self._use(Path(volume.source), container.task)
         if container.executor is not None:
             container.process = executors.start(self, container)
             return container
@@ -98,6 +103,17 @@ class Machine:
             ends = Termination(exit_code=int(status))
             world.soon(float(seconds), self.end, config.container_id, ends, process=self._kernel)
         return container
+
+    def _use(self, volume: Path, task: str) -> None:
+        """Look for what earlier tasks have written into a volume, down to the disk; the first one writes it."""
+        written, before = volume / "written", self.volumes.get(str(volume))
+        if before is not None and not written.exists():
+            self.host.world.finding(f"what {before} has written is gone when {task} begins: {volume.name}")
+        if volume.is_dir() and not written.exists():
+            written.write_text(task)
+            for path in (written, volume):
+                self.host.disk.synced(str(path))
+            self.volumes[str(volume)] = task
 
     def give(self, container_id: ContainerId, gpus: frozenset[str]) -> None:
         """A container has these GPUs from now on."""

@@ -29,6 +29,8 @@ class Wanted:
     lasting: bool
     sure: bool = True
     pod: bool = False
+    keeps: bool = False
+    """Whether it has a persistent volume."""
 
     @property
     def path(self) -> str:
@@ -66,8 +68,17 @@ class People:
             if not self.busy:
                 return
             act = chance.choices(
-                (self.create, self.create_pod, self.scale, self.change, self.remove, self.run_job, self.kill_task),
-                (4, 2, 3, 2, 2, 5, 2),
+                (
+                    self.create,
+                    self.create_pod,
+                    self.create_keeper,
+                    self.scale,
+                    self.change,
+                    self.remove,
+                    self.run_job,
+                    self.kill_task,
+                ),
+                (4, 2, 2, 3, 2, 2, 5, 2),
             )[0]
             await act()
 
@@ -86,7 +97,7 @@ class People:
         self.world.tell("person", f"{method} {path}: {answer.status}")
         if answer.status in NOBODY_KNOWS:
             return None
-        if answer.status >= 500:
+        if answer.status >= 500 or answer.status in (400, 422):
             self.world.finding(f"{method} {path} is answered by {answer.status}: {answer.body[:300]!r}")
         return answer
 
@@ -115,6 +126,23 @@ class People:
         answer = await self.ask("POST", "/v2/apps", body)
         if answer is None or answer.status == 201:
             self.apps[name] = Wanted(instances, gpus, lasting, sure=answer is not None)
+
+    async def create_keeper(self) -> None:
+        """Create an app with a persistent volume, which is reserved for it together with its GPUs."""
+        gpus = self.world.random.choice((0, 1))
+        if len(self.apps) >= MOST_APPS or self._asked() + gpus > self.gpus // 2:
+            return
+        self._count += 1
+        name = f"/keeper-{self._count}"
+        volume = {"containerPath": "data", "mode": "RW", "persistent": {"size": 10}}
+        body = {
+            "id": name, "cmd": "serve", "cpus": 0.1, "mem": 32, "gpus": gpus, "instances": 1,
+            "container": {"type": "MESOS", "volumes": [volume]},
+            "backoffSeconds": 1, "backoffFactor": 1.15, "maxLaunchDelaySeconds": 30,
+        }  # fmt: skip
+        answer = await self.ask("POST", "/v2/apps", body)
+        if answer is None or answer.status == 201:
+            self.apps[name] = Wanted(1, gpus, True, sure=answer is not None, keeps=True)
 
     async def create_pod(self) -> None:
         """Create a pod of two containers, one of which may have GPUs."""
@@ -153,8 +181,9 @@ class People:
         if name is None:
             return
         wanted = self.apps[name]
-        instances = self.world.random.randint(0, 4)
-        if self._asked() + wanted.gpus * (instances - wanted.instances) > self.gpus // 2:
+        # What is reserved stays so: an app with a volume is scaled to nothing and back.
+        instances = self.world.random.randint(0, 1 if wanted.keeps else 4)
+        if self._asked() + wanted.gpus * max(0, instances - wanted.instances) > self.gpus // 2:
             return
         if wanted.pod:
             answer = await self._change_pod(name, scaling={"kind": "fixed", "instances": instances})
@@ -221,7 +250,7 @@ class People:
         return self.world.random.choice(sorted(self.apps)) if self.apps else None
 
     def _asked(self) -> int:
-        return sum(wanted.gpus * wanted.instances for wanted in self.apps.values())
+        return sum(wanted.gpus * (1 if wanted.keeps else wanted.instances) for wanted in self.apps.values())
 
     def _promised(self, name: str, answer: Answer | None, instances: int) -> None:
         wanted = self.apps[name]

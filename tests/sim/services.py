@@ -273,7 +273,7 @@ class Cluster:
         flags = _flags(
             [*MARATHON_FLAGS, *TOGGLES], master=self._master_flag, http_address=host.ip, **kept,
             http_port=MARATHON_PORT, hostname=host.name, insecure="true", enable_features="gpu_resources",
-            mesos_user="root", failover_timeout=604800,
+            mesos_user="root", mesos_role="marathon", failover_timeout=604800,
         )  # fmt: skip
         flags = switched(dict(flags))
         marathon_configuration.checked(flags)
