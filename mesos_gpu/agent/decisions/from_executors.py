@@ -58,6 +58,9 @@ def _subscribed(state: AgentState, event: ev.Subscribed, at: Moment) -> list[Act
         actions += _executor_says(state, ev.ExecutorSays(event.key, status), at)
     for task in framework.hosted_by(executor):
         actions += _compare(state, framework, executor, task, event.tasks, at)
+    if not event.tasks and not any(task.received for task in (*framework.hosted_by(executor), *executor.completed)):
+        # What an agent before this one wrote down for it has never got there. Source: Mesos Executor::everSentTask.
+        executor.ever_sent = False
     useless = executor_steps.end_if_useless(state, executor, at)
     return actions + (useless or executor_steps.deliver(framework, executor))
 

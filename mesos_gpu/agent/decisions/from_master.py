@@ -46,6 +46,8 @@ def handle(state: AgentState, event: ev.FromMaster, at: Moment) -> list[Action]:
             executor = state.frameworks.executor(event.key)
             return [] if executor is None else executor_steps.end_executor(state, executor, at)
         case ev.Registered():
+            # Of tasks from before its restart the master asks when it answers the first registration.
+            state.rebooted, state.met_master = state.rebooted and not state.met_master, True
             return reporting.sending(state, state.streams.resume(at.mono_s))
         case ev.Disconnected():
             state.streams.pause()
@@ -97,7 +99,7 @@ def _kill(state: AgentState, event: ev.KillTask, at: Moment) -> list[Action]:
         return end_task(state, framework, task, Fate.KILLED, at, asked_grace_s=event.grace_s)
     aware = framework.can("PARTITION_AWARE")
     past = state.frameworks.past_task(event.key)
-    verdict = outcomes.not_here(past, partition_aware=aware, reason="REASON_TASK_UNKNOWN")
+    verdict = outcomes.not_here(past, partition_aware=aware, reason="REASON_TASK_UNKNOWN", rebooted=state.rebooted)
     return reporting.report_absent(state, event.key, verdict, at)
 
 
@@ -152,7 +154,8 @@ def _reconcile(state: AgentState, event: ev.Reconcile, at: Moment) -> list[Actio
     if state.frameworks.task(event.key) is not None:
         return []  # launched while the answer was on its way
     past = state.frameworks.past_task(event.key)
-    verdict = outcomes.not_here(past, partition_aware=event.partition_aware, reason="REASON_RECONCILIATION")
+    aware, rebooted = event.partition_aware, state.rebooted
+    verdict = outcomes.not_here(past, partition_aware=aware, reason="REASON_RECONCILIATION", rebooted=rebooted)
     return reporting.report_absent(state, event.key, verdict, at)
 
 

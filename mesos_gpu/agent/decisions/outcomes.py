@@ -107,21 +107,23 @@ def vanished(framework: Framework, task: Task, was: Phase, *, rebooted: bool) ->
         return gpu_ill(task)
     if task.fate in (Fate.KILLED, Fate.UNHEALTHY):
         return Verdict("TASK_KILLED", AGENT, task.reason or "REASON_AGENT_RESTARTED", f"Killed, and {why}")
-    if was is Phase.LAUNCHING:
+    if was is Phase.LAUNCHING and not rebooted:
         return _dropped(framework, "REASON_AGENT_RESTARTED", f"Never launched: {why}")
     return _dropped(framework, "REASON_AGENT_RESTARTED", f"Lost: {why}", "TASK_GONE")
 
 
-def not_here(past: Task | None, *, partition_aware: bool, reason: str) -> Verdict:
+def not_here(past: Task | None, *, partition_aware: bool, reason: str, rebooted: bool = False) -> Verdict:
     """Return what is said about a task that someone else believes to be here; `past` is what we remember of it.
 
     Its end was acknowledged, but a master may take it up again from a list of ours that was older than that. Mesos says
-    TASK_DROPPED of such a task too, whatever became of it.
+    TASK_DROPPED of such a task too, whatever became of it. Where the machine was `rebooted` since, what was known of it
+    may be lost with the power: it may have run, and TASK_DROPPED would say that it never did.
     """
     if past is not None and is_terminal(past.state):
         return Verdict(past.state, AGENT, reason, "The task has ended, and its end was acknowledged")
-    state = seen_by("TASK_DROPPED", partition_aware=partition_aware)
-    return Verdict(state, AGENT, reason, "The task is unknown to the agent")
+    state = seen_by("TASK_GONE" if rebooted else "TASK_DROPPED", partition_aware=partition_aware)
+    since = " since its machine was restarted" if rebooted else ""
+    return Verdict(state, AGENT, reason, f"The task is unknown to the agent{since}")
 
 
 # --- tasks of executors ---------------------------------------------------------------------------------------------

@@ -47,6 +47,11 @@ class AgentState:
     streams: UpdateStreams = field(default_factory=UpdateStreams)
     departure: Departure = field(default_factory=Departure)
     counts: Counter[str] = field(default_factory=Counter)
+    rebooted: bool = False
+    """Whether the machine was restarted since the last process, and this one has not registered a second time yet:
+    what is not known of may have run, for records of tasks are not synced."""
+    met_master: bool = False
+    """Whether this process has registered once."""
 
     @property
     def next_due_s(self) -> float | None:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Collection
 from pathlib import Path
 
+from mesos_gpu.agent.disk.checkpoints import sync_folder
 from mesos_gpu.agent.model.paths import volume_path
 from mesos_gpu.mesos.ids import Role
 
@@ -38,6 +39,9 @@ class Volumes:
             self.discard(role, volume_id)
         path.mkdir(parents=True)
         path.chmod(VOLUME_MODE)
+        # What tasks sync in it would be lost when the power goes, with a folder that the disk has not got.
+        for folder in list(path.parents)[: len(path.relative_to(self.work_dir).parts)]:
+            sync_folder(folder)
 
     def discard(self, role: Role, volume_id: str) -> None:
         """Take a volume away with all that is in it; nothing happens when it is not there. Raises OSError."""

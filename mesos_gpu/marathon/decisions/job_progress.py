@@ -19,6 +19,9 @@ from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import TaskId
 
+KNOWN = "Reconciliation: Latest task state"
+"""What a master says to who asks for a task that it knows. Source: Mesos src/master/master.cpp (reconcileTasks)."""
+
 
 def watch_jobs(draft: Draft) -> None:
     """Start the runs that are due, and give up those that could not start in time."""
@@ -119,11 +122,12 @@ def _never_started(instance: Instance, status: TaskStatus) -> bool:
     """Return whether the task of an instance certainly never ran, so that another may take its place.
 
     The master refused it, or does not know it and nobody ever heard of it: it would have kept an end that we have
-    not acknowledged.
+    not acknowledged. One that says the latest state that it knows of it knows it: that is what the agent said.
     """
     if instance.phase is not Phase.PROVISIONED:
         return False
     unknown = status["state"] == "TASK_GONE" and status.get("reason") == "REASON_RECONCILIATION"
+    unknown = unknown and status.get("message") != KNOWN and status.get("source") != "SOURCE_AGENT"
     return status["state"] == "TASK_DROPPED" or unknown
 
 

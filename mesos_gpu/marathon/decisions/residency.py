@@ -211,6 +211,18 @@ def after_subscribing(draft: Draft) -> None:
             draft.instances.put(instance.id, replace(instance, reservation=replace(known, since_s=draft.now_s)))
 
 
+def in_doubt(instance: Instance, now_s: float) -> Instance:
+    """Return an instance whose first task its agent does not know: what was reserved for it may not have got there.
+
+    A master offers what it was asked to reserve before the agent has it; an agent whose connection broke then comes
+    back without. An offer confirms it again, or it is reserved anew.
+    """
+    known = instance.reservation
+    if known is None or known.last_task_id is not None or instance.released:
+        return instance
+    return replace(instance, reservation=replace(known, confirmed=False, since_s=now_s))
+
+
 def due_s(instance: Instance, settings: Settings) -> float | None:
     """Return when something must be done about the reservation of an instance; None when it may stay as it is."""
     kept = instance.reservation

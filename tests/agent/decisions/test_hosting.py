@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from mesos_gpu.agent.decisions.adopting import adopt_executor
 from mesos_gpu.agent.decisions.handle import handle
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.model import actions as act
@@ -132,6 +133,36 @@ def test_a_kill_goes_to_the_executor_with_the_policy_of_the_call(state: AgentSta
     assert action.event == {"type": "KILL", "kill": kill}
     (again,) = [a for a in handle(state, ev.KillTask(key()), at()) if isinstance(a, act.ToExecutor)]
     assert again.event["kill"] == {"task_id": {"value": "t1"}}
+
+
+def test_an_executor_that_got_nothing_from_the_agent_before_is_ended() -> None:
+    before = new_state()
+    handle(before, ev.Registered(), at())
+    handle(before, run(hosted("t1", gpus=1), info=AWARE), at())
+    executor, task_before = before.frameworks.executor(ECHO), before.frameworks.task(key())
+    assert executor is not None
+    assert task_before is not None
+    executor.queue.clear()  # which is not on disk
+    state = new_state()
+    handle(state, ev.Registered(), at())
+    adopt_executor(state, before.frameworks.active[FRAMEWORK_ID], executor, [(task_before, [])], at())
+    actions = handle(state, ev.Subscribed(ECHO), at())
+    assert told(actions) == [("t1", "TASK_DROPPED", "REASON_AGENT_RESTARTED")]
+    assert sent(actions) == ["SHUTDOWN"]
+
+
+def test_an_executor_that_has_its_task_stays() -> None:
+    before = new_state()
+    handle(before, ev.Registered(), at())
+    handle(before, run(hosted("t1"), info=AWARE), at())
+    executor, task_before = before.frameworks.executor(ECHO), before.frameworks.task(key())
+    assert executor is not None
+    assert task_before is not None
+    executor.queue.clear()  # which is not on disk
+    state = new_state()
+    handle(state, ev.Registered(), at())
+    adopt_executor(state, before.frameworks.active[FRAMEWORK_ID], executor, [(task_before, [])], at())
+    assert sent(handle(state, ev.Subscribed(ECHO, tasks=("t1",)), at())) == []
 
 
 def test_a_group_that_was_not_handed_over_is_killed_whole_and_its_executor_with_it() -> None:

@@ -182,6 +182,24 @@ def test_a_reconciled_task_is_answered_only_when_it_is_not_here() -> None:
     assert (status["state"], status["reason"]) == ("TASK_DROPPED", "REASON_RECONCILIATION")
 
 
+def test_a_task_from_before_a_restart_of_the_machine_may_have_run() -> None:
+    state = running()
+    state.rebooted = state.met_master = True
+    (status,) = sent(handle(state, ev.KillTask(key("before")), at()))
+    assert (status["state"], status["reason"]) == ("TASK_LOST", "REASON_TASK_UNKNOWN"), (
+        "as one is told who knows no more"
+    )
+    (status,) = sent(handle(state, ev.Reconcile(key("asked"), partition_aware=True), at()))
+    assert (status["state"], status["message"]) == (
+        "TASK_GONE",
+        "The task is unknown to the agent since its machine was restarted",
+    )
+    # What a master asks for when it is met again was launched since, and never got here.
+    handle(state, ev.Registered(), at())
+    (status,) = sent(handle(state, ev.Reconcile(key("later"), partition_aware=True), at()))
+    assert status["state"] == "TASK_DROPPED"
+
+
 def test_a_reconciled_task_that_has_ended_here_ended_as_it_did() -> None:
     # A master may know it again from a list of ours that crossed the acknowledgement.
     state = running()

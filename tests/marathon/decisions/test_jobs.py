@@ -184,6 +184,16 @@ def test_what_certainly_never_started_starts_all_the_same() -> None:
     assert run.outcome == (0, 0, 1), "that one had run"
 
 
+def test_what_a_master_knows_may_have_started() -> None:
+    # Its agent's machine was restarted: all that is known there is that it does not run any more.
+    run = JobRun()
+    run.begin()
+    run.start()
+    (task,) = run.launch()
+    run.do(status(task, "TASK_GONE", reason="REASON_RECONCILIATION", message="Reconciliation: Latest task state"))
+    assert run.outcome == (0, 0, 1)
+
+
 def test_a_run_on_a_lost_machine_is_not_started_a_second_time() -> None:
     run = JobRun()
     run.begin(restart={"policy": "ON_FAILURE"})

@@ -144,6 +144,33 @@ def test_a_confirmed_reservation_waits_for_ever(run: Run, agent: Agent) -> None:
     assert one(run).reservation.confirmed
 
 
+def test_what_was_reserved_for_a_task_that_never_got_there_is_in_doubt(run: Run, agent: Agent) -> None:
+    run.put(resident())
+    while not agent.tasks:
+        agent.offer()
+    (task,) = agent.tasks
+    before = one(run)
+    assert before.reservation.confirmed
+    # The agent came back without the task, and without what was reserved: the link broke before either arrived.
+    run.do(status(task, "TASK_GONE", reason="REASON_RECONCILIATION"))
+    assert not one(run).reservation.confirmed
+    run.do(Tick(), after_s=SHARED.reservation_timeout_s + 1)
+    run.do(Tick(), after_s=1)
+    assert before.id not in {instance.id for instance in run.state.instances_of("/a")}
+
+
+def test_what_is_offered_again_is_in_doubt_no_more(run: Run, agent: Agent) -> None:
+    run.put(resident())
+    while not agent.tasks:
+        agent.offer()
+    (task,) = agent.tasks
+    agent.end(task, "TASK_GONE")
+    assert not one(run).reservation.confirmed
+    agent.settle()
+    assert one(run).reservation.confirmed
+    assert len(agent.volumes) == 1
+
+
 def test_a_new_process_gives_unconfirmed_reservations_their_time_anew(run: Run, agent: Agent) -> None:
     run.put(resident())
     agent.offer()
