@@ -97,7 +97,8 @@ class People:
         self.world.tell("person", f"{method} {path}: {answer.status}")
         if answer.status in NOBODY_KNOWS:
             return None
-        if answer.status >= 500 or answer.status in (400, 422):
+        # A change of what is not there is taken for a new app, and is not enough of one.
+        if answer.status >= 500 or answer.status == 400 or (method == "POST" and answer.status == 422):
             self.world.finding(f"{method} {path} is answered by {answer.status}: {answer.body[:300]!r}")
         return answer
 
@@ -258,7 +259,7 @@ class People:
             wanted.sure = False
         elif answer.status == 200:
             wanted.instances, wanted.sure = instances, True
-        elif answer.status == 404 and not wanted.sure:
+        elif answer.status in (404, 422) and not wanted.sure:
             del self.apps[name]
-        elif answer.status == 404:
+        elif answer.status in (404, 422):
             self.world.finding(f"{name} was acknowledged and is not known any more")

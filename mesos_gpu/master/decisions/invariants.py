@@ -75,7 +75,7 @@ def _parts(agent: Agent) -> tuple[object, ...]:
     """Return all that `_sums` looks at: equal parts add up alike."""
     return (
         (agent.total, agent.used_total, agent.offered, agent.free),
-        tuple((task.framework_id, task.resources) for task in agent.tasks.values() if task.held),
+        tuple((task.framework_id, task.resources, task.unlisted) for task in agent.tasks.values() if task.held),
         tuple((framework_id, executor.resources) for (framework_id, _), executor in agent.executors.items()),
         tuple(offer.resources for offer in agent.offers.values()),
         tuple(agent.used.items()),
@@ -94,6 +94,9 @@ def _sums(agent: Agent) -> Iterator[str]:
         yield f"agent {agent.id} has {agent.used} booked as used, and {held} is"
     if not agent.offered == add(o.resources for o in agent.offers.values()) == add(agent.offered_to.values()):
         yield f"agent {agent.id} has {agent.offered} booked as offered, and {list(agent.offers.values())} are out"
+    if any(task.held and task.unlisted for task in agent.tasks.values()):
+        # It came back without them, and perhaps without what they had: both are so until it says what became of them.
+        return
     parts_of_it = (agent.free, agent.offered.unallocated(), agent.used_total.unallocated())
     if not adds_up(agent.total, *parts_of_it) or agent.free.shared() != agent.total.shared():
         parts = f"used {agent.used_total}, offered {agent.offered} and free {agent.free}"

@@ -182,7 +182,8 @@ def _missing(state: MasterState, agent: Agent, report: Report) -> list[Document]
     listed = {(task["framework_id"]["value"], task["task_id"]["value"]) for task in report.tasks}
     missing: dict[FrameworkId, list[Document]] = {}
     for key, task in agent.tasks.items():
-        if key not in listed:
+        task.unlisted = key not in listed
+        if task.unlisted:
             status = {
                 "task_id": {"value": task.id},
                 "state": task.state,

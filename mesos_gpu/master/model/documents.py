@@ -29,6 +29,8 @@ class Task:
     """Whether its resources are booked on its agent."""
     told: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_TOLD))
     """Uuids of the agent's last status updates that were forwarded, in order."""
+    unlisted: bool = False
+    """Whether its agent came back without it, and was asked what became of it."""
 
     @property
     def id(self) -> TaskId:

@@ -65,6 +65,20 @@ def test_damage_is_noticed(damage: Callable[[MasterState, Agent, Framework], obj
     assert books.broken(state) == problem
 
 
+def test_an_agent_may_come_back_with_less_than_tasks_have_that_it_does_not_list() -> None:
+    # Its machine lost its power: what was given up there while it was away is reserved again, and its tasks are gone.
+    state, agent, _ = busy()
+    books = Books()
+    [task] = agent.tasks.values()
+    task.unlisted = True
+    agent.total = agent.total - GPU - GPU
+    state.touch(agent)
+    state.allocation_due = True
+    assert books.broken(state) is None
+    task.unlisted = False
+    assert "do not add up to the total" in (books.broken(state) or "")
+
+
 def test_what_is_mended_is_looked_at_again() -> None:
     state, agent, framework = busy()
     books = Books()
