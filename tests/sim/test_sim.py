@@ -39,9 +39,10 @@ def test_a_seed_is_one_history() -> None:
     assert histories(first) == histories(second)
 
 
-@pytest.mark.parametrize(("seed", "hours"), FAILED_ONCE)
-def test_what_broke_something_once_does_not(seed: str, hours: str) -> None:
-    done = play("--seed", seed, "--hours", hours)
+@pytest.mark.parametrize("words", FAILED_ONCE, ids=lambda words: words[0])
+def test_what_broke_something_once_does_not(words: tuple[str, ...]) -> None:
+    options = zip(("--seed", "--hours", "--people", "--faults"), words, strict=False)
+    done = play(*(word for option in options for word in option))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
