@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from mesos_gpu.agent import opening
+from mesos_gpu.agent import machine_gpus, opening
 from mesos_gpu.agent import service as agent_service
 from mesos_gpu.agent.flags import FLAGS as AGENT_FLAGS
 from mesos_gpu.agent.gpus import care
@@ -323,7 +323,7 @@ class Cluster:
             (opening, "enter_private_mounts", lambda: None),
             (opening, "_open_containers", open_containers),
             (opening, "read_boot_id", lambda: here().host.boot_id),
-            (opening, "open_driver", lambda *_, **__: Driver(here().host, self.gpus[here().host.name])),
+            (machine_gpus, "open_driver", lambda *_, **__: Driver(here().host, self.gpus[here().host.name])),
             (opening, "_lock", no_lock),
             (opening, "open_cards", lambda *_: None),
             (care, "DriverThread", _Thread),
