@@ -38,6 +38,8 @@ PORTS = (5050, 5051, 8080)
 _READY = b"\x1b]133;A\x07"
 """What the shell writes before each prompt; terminals show nothing of it (semantic prompts, FinalTerm's OSC 133)."""
 _ENDED = re.compile(rb"\x1b\]133;D;(\d+)\x07\x1b\]133;A\x07")
+_LINE_TAKEN_BACK = "\x1b[1A\x1b[2K"
+"""What progress writes when it is over: a line up, and that line is empty."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-Z0-9]|[=>])")
 
 APT = "apt-get -qq update && apt-get -qq install -y --no-install-recommends"
@@ -158,7 +160,11 @@ def told(shown: list[Shown]) -> str:
     """Return a recording as text: each line with the seconds that had gone when it came."""
     lines, line, at_s = [], "", 0.0
     for piece in shown:
-        for part in re.split(r"(\n)", _ESCAPES.sub("", piece.text).replace("\r\n", "\n")):
+        text = piece.text.replace(_LINE_TAKEN_BACK, "\0")
+        for part in re.split(r"([\n\0])", _ESCAPES.sub("", text).replace("\r\n", "\n")):
+            if part == "\0":
+                lines.pop()
+                continue
             if part != "\n":
                 # What is written over its own line, such as progress, is told as it stood last.
                 line = (line + part).rpartition("\r")[2]
