@@ -77,7 +77,8 @@ def list_plugins(console: Console) -> None:
         raise NotFound(f"the Marathon at {marathon.url} does not list plugins ({error})") from None
     rows = [[item.get("id"), item.get("implementation"), item.get("plugin")] for item in found]
     names = [str(item.get("id")) for item in found]
-    console.show(found, table=lambda: Table(columns("ID", "IMPLEMENTATION", "PLUGIN"), rows), names=names)
+    none = "no plugins run in this Marathon; ours takes none"
+    console.show(found, table=lambda: Table(columns("ID", "IMPLEMENTATION", "PLUGIN"), rows), names=names, none=none)
 
 
 def _plain(value: object) -> object:

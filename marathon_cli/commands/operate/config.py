@@ -97,7 +97,8 @@ def list_profiles(console: Console) -> None:
         ]
         return Table((Column(""), Column("PROFILE"), Column("URL", cut=True), Column("USER")), rows)
 
-    console.show(shown, table=table, names=sorted(found.profiles))
+    none = "no profiles; `mesos-gpu config set --profile NAME marathon-url URL` makes one"
+    console.show(shown, table=table, names=sorted(found.profiles), none=none)
 
 
 @click.command()

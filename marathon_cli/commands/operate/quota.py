@@ -62,7 +62,8 @@ def list_quotas(console: Console) -> None:
         ),
         rows,
     )
-    console.show(roles, table=lambda: table, names=[str(role.get("name")) for role in roles])
+    none = "no role has a quota, or anything else; `mesos-gpu quota set ROLE --gpus N` limits one"
+    console.show(roles, table=lambda: table, names=[str(role.get("name")) for role in roles], none=none)
 
 
 @click.command(name="set")

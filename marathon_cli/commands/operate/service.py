@@ -14,6 +14,7 @@ from marathon_cli.screen.names import nearest
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import BadInput, NotFound
 
+_NONE = "no services: no framework is registered with the master"
 _COLUMNS = (
     Column("NAME"),
     Column("STATE"),
@@ -45,7 +46,9 @@ def list_services(console: Console, inactive: bool, completed: bool) -> None:
         if completed:
             shown += _all(found, "completed_frameworks")
         rows = [_row(one) for one in shown]
-        console.show(shown, table=lambda: Table(_COLUMNS, rows), names=[str(one.get("id")) for one in shown])
+        console.show(
+            shown, table=lambda: Table(_COLUMNS, rows), names=[str(one.get("id")) for one in shown], none=_NONE
+        )
 
     console.repeat(look)
 
