@@ -52,8 +52,9 @@ def sift(draft: Draft, offer: Offer) -> Sifted:
         framework_id, instance_id = labels
         instance = draft.instances.get(instance_id)
         known = instance.reservation if instance is not None else None
+        shown = known is not None and there.issuperset(volume.persistence_id for volume in known.volumes)
         if instance is not None and known is not None and known.agent_id != offer.agent_id and not instance.released:
-            shown = bool(known.volumes) and there.issuperset(volume.persistence_id for volume in known.volumes)
+            shown = shown and bool(known.volumes)
             if shown and instance.active:
                 continue  # nothing has told the end of its task yet; what the agent keeps waits for that, too
             if shown:
@@ -64,7 +65,8 @@ def sift(draft: Draft, offer: Offer) -> Sifted:
                 spurious.append(resource)
                 if instance is not None and known is not None and instance.released:
                     draft.instances.put(instance_id, replace(instance, reservation=replace(known, freed_s=draft.now_s)))
-        elif not known.confirmed:
+        elif not known.confirmed and shown:
+            # All of it: an agent that was killed meanwhile may have reserved, and not made the volume yet.
             draft.put_instance(replace(instance, reservation=replace(known, confirmed=True)))
     if not spurious:
         return Sifted(offer.resources)

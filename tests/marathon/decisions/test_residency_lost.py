@@ -144,6 +144,22 @@ def test_a_confirmed_reservation_waits_for_ever(run: Run, agent: Agent) -> None:
     assert one(run).reservation.confirmed
 
 
+def test_a_reservation_without_its_volume_is_not_confirmed(run: Run, agent: Agent) -> None:
+    run.put(resident())
+    agent.offer()
+    before = one(run)
+    # The agent was killed between the two, and came back with what is reserved.
+    reserved = Resources(r.without_volume() if r.persistence_id is not None else r for r in agent.free)
+    agent.free = reserved
+    run.do(Offered([{**offer(agent="S0", ports=()), "resources": reserved.to_json()}]))
+    assert not one(run).reservation.confirmed
+    run.do(Tick(), after_s=SHARED.reservation_timeout_s + 1)
+    agent.settle()
+    assert before.id != one(run).id
+    assert len(agent.volumes) == 1
+    assert len(agent.tasks) == 1
+
+
 def test_what_was_reserved_for_a_task_that_never_got_there_is_in_doubt(run: Run, agent: Agent) -> None:
     run.put(resident())
     while not agent.tasks:
