@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -153,6 +156,25 @@ class GenuineBox(MesosBox):
             raise Unavailable(answer.text)
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}\n{self.logs()}"
         return answer.json() if answer.text else None
+
+    def cli(self, *words: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run `mesos-gpu ...` as somebody who knows Marathon's address alone."""
+        environment = {name: value for name, value in os.environ.items() if name != "MESOS_URL"}
+        command = [sys.executable, "-m", "marathon_cli", *words]
+        environment["MARATHON_URL"] = str(self.marathon_url)
+        return subprocess.run(
+            command, env=environment, input=text, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    def ok(self, *words: str, text: str | None = None) -> str:
+        """Run a command that must succeed; return its stdout."""
+        done = self.cli(*words, text=text)
+        assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.logs()}"
+        return done.stdout
+
+    def told(self, *words: str) -> Any:
+        """Return what a command tells with --json."""
+        return json.loads(self.ok(*words, "--json"))
 
     def operate(self, kind: str, body: Any = None) -> Any:
         """Make a call of the master's operator API, which must go well."""

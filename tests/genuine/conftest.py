@@ -17,13 +17,10 @@ from mesos_gpu.testing.client import ForkServerClient
 from tests.genuine.box import GenuineBox, MakeBox
 from tests.genuine.frameworks import Framework, MakeFramework
 from tests.genuine.python2_packages import PESOS, PROGRAMS, installed, python2
-from tests.genuine.releases import LINES, NOT_FOR_THIS_MACHINE, RELEASES, USUAL, Missing, Release, open_release
+from tests.genuine.releases import CHOSEN, NOT_FOR_THIS_MACHINE, RELEASES, Missing, Release, open_release
 from tests.support.zookeeper import zookeeper
 
 __all__ = ["zookeeper"]
-
-WANTED = os.environ.get("MESOS_RELEASES", "")
-CHOSEN = {"": USUAL, "lines": LINES, "all": RELEASES}.get(WANTED) or tuple(WANTED.split(","))
 
 
 def cannot(reason: str) -> NoReturn:
@@ -35,7 +32,7 @@ def cannot(reason: str) -> NoReturn:
 
 @pytest.fixture(scope="module", params=CHOSEN, ids=lambda version: f"mesos-{version}")
 def release(request: pytest.FixtureRequest) -> Release:
-    """Each chosen release in turn."""
+    """Each chosen release in turn; those `since` one, where a test says so."""
     return opened(request.param)
 
 
@@ -88,9 +85,10 @@ def make_framework(tmp_path: Path) -> Iterator[MakeFramework]:
     """Makes programs with drivers of a release of Mesos, or of pesos; all of them end with the test."""
     made: list[Framework] = []
 
-    def make(kind: str) -> Framework:
+    def make(kind: str, **variables: str) -> Framework:
         try:
-            made.append(Framework(None if kind == "pesos" else open_release(kind), tmp_path / "framework.log"))
+            release = None if kind == "pesos" else open_release(kind)
+            made.append(Framework(release, tmp_path / "framework.log", variables))
         except Missing as missing:
             cannot(str(missing))
         return made[-1]

@@ -7,7 +7,7 @@ import json
 import queue
 import subprocess
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,14 +30,14 @@ _KINDS = {
 }
 
 
-MakeFramework: TypeAlias = Callable[[str], "Framework"]
-"""Makes a program with drivers of a release of Mesos, such as 1.11.0, or of `pesos`."""
+MakeFramework: TypeAlias = Callable[..., "Framework"]
+"""Makes a program with drivers of a release of Mesos, such as 1.11.0, or of `pesos`, and further variables for it."""
 
 
 class Framework:
     """A program with drivers, each of a name; what a driver calls is kept until somebody waits for it."""
 
-    def __init__(self, release: Release | None, log: Path) -> None:
+    def __init__(self, release: Release | None, log: Path, variables: Mapping[str, str]) -> None:
         """`release` is whose driver it is; None: pesos. Raises Missing."""
         if release is None:
             words, packages, environment = (
@@ -52,7 +52,7 @@ class Framework:
         with log.open("ab") as said:
             self._process = subprocess.Popen(
                 [python2(), str(PROGRAMS / "framework.py"), *words],
-                env={"PATH": "/usr/bin:/bin", **environment},
+                env={"PATH": "/usr/bin:/bin", **environment, **variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import ssl
 import subprocess
 import time
 import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from mesos_gpu.mesos.resource import Document
 from tests.genuine.releases import Release
 
 PATIENCE_S = 60.0
@@ -21,13 +26,21 @@ FLAGS = {
 """Its own agents would need a whole installation; offers should not keep tests waiting."""
 
 
+@dataclass(frozen=True, slots=True)
+class MasterTls:
+    """A master behind TLS: its variables LIBPROCESS_SSL_..., and what its tests ask it with."""
+
+    variables: Mapping[str, str]
+    client: ssl.SSLContext
+
+
 class GenuineMaster:
     """One address and one work_dir; `release` may be another at the next `start`, as in an upgrade."""
 
-    def __init__(self, release: Release, folder: Path, **flags: str) -> None:
+    def __init__(self, release: Release, folder: Path, tls: MasterTls | None = None, **flags: str) -> None:
         """`flags` are the master's, without dashes. It leads by itself: contending by ZooKeeper it cannot."""
         folder.mkdir(parents=True)
-        self.release, self.folder, self._flags = release, folder, {**FLAGS, **flags}
+        self.release, self.folder, self._flags, self._tls = release, folder, {**FLAGS, **flags}, tls
         self.port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -38,7 +51,7 @@ class GenuineMaster:
 
     @property
     def url(self) -> str:
-        return f"http://{self.address}"
+        return f"http{'s' if self._tls else ''}://{self.address}"
 
     @property
     def runs(self) -> bool:
@@ -55,6 +68,7 @@ class GenuineMaster:
             "LIBPROCESS_IP": "127.0.0.1",
             "LIBPROCESS_PORT": str(self.port),
             "LIBPROCESS_NUM_WORKER_THREADS": "4",
+            **(self._tls.variables if self._tls else {}),
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -85,11 +99,16 @@ class GenuineMaster:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(lines[-40:])
 
+    def state(self) -> Document:
+        """Return its /state. Raises OSError while it does not lead."""
+        context = self._tls.client if self._tls else None
+        with urllib.request.urlopen(f"{self.url}/state", timeout=5, context=context) as answer:
+            return json.load(answer)  # type: ignore[no-any-return]
+
     def _leads(self) -> bool:
         # 503 while it recovers its registry.
         try:
-            with urllib.request.urlopen(f"{self.url}/state", timeout=5) as answer:
-                return bool(answer.status == 200)
+            return bool(self.state())
         except OSError:
             return False
 

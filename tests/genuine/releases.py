@@ -1,8 +1,8 @@
 """Genuine Mesos, as released: libmesos from PyPI's `mesos.scheduler`, made ready to run here, and kept for next time.
 
 The package is a Python 2.7 extension with the whole of libmesos in it. Neither that Python nor the libraries of its day
-are needed: `host.c` loads it, and what it misses is made here: OpenSSL 1.0 and curl with functions that do nothing (TLS
-is off, nothing is fetched), libevent 2.0 with the 2.1 that there is.
+are needed: `host.c` loads it, and what it misses is made here: OpenSSL 1.0 and libevent 2.0 with the OpenSSL 3 and
+libevent 2.1 that there are, curl with functions that do nothing (nothing is fetched).
 """
 
 from __future__ import annotations
@@ -28,15 +28,25 @@ RELEASES = (
 LINES = ("1.4.3", "1.5.3", "1.6.2", "1.7.3", "1.8.1", "1.9.0", "1.10.0", "1.11.0")
 """The last of each line."""
 USUAL = ("1.4.3", "1.7.3", "1.11.0")
-"""The oldest, the last one built on libevent, and the newest."""
+"""The oldest, the last one built on the system's libevent, and the newest."""
+WANTED = os.environ.get("MESOS_RELEASES", "")
+CHOSEN = {"": USUAL, "lines": LINES, "all": RELEASES}.get(WANTED) or tuple(WANTED.split(","))
+"""What this run is about."""
 
 NOT_FOR_THIS_MACHINE = "PyPI has Mesos for Linux on x86_64 alone"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mesos-gpu" / "genuine-mesos"
-HOST = Path(__file__).with_name("host.c")
+HOST, STAND_IN = (Path(__file__).with_name(name) for name in ("host.c", "stand_in.c"))
 # The last pip that takes versions such as 1.11.0.linux-x86_64.
 PIP = "pip==24.0"
 _ANSWERS = {"SSL_library_init": 1, "CRYPTO_num_locks": 41}
-"""What the stand-ins return where 0 would not do."""
+"""What the stand-ins return where they have nobody to ask, and 0 would not do."""
+_NAMES_NOW = {
+    "SSLv23_method": "TLS_method",
+    "SSL_get_peer_certificate": "SSL_get1_peer_certificate",
+    "SSL_state": "SSL_get_state",
+    **{f"sk_{name}": f"OPENSSL_sk_{name}" for name in ("new_null", "num", "pop_free", "push", "value")},
+}
+"""What functions of OpenSSL 1.0 are called in OpenSSL 3; others have kept their names or do nothing now."""
 _LIBRARIES = {"OPENSSL": ("libssl.so.1.0.0", "libcrypto.so.1.0.0"), "CURL": ("libcurl.so.4",)}
 
 
@@ -65,7 +75,17 @@ class Release:
 
     def at_least(self, *version: int) -> bool:
         """Return whether this is that release or a later one."""
-        return tuple(int(part) for part in self.version.split(".")) >= version
+        return numbers(self.version) >= version
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return a version as numbers, to be compared."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def since(*version: int) -> list[str]:
+    """Return the chosen releases that are of this one or later, for the fixture `release`."""
+    return [one for one in CHOSEN if numbers(one) >= version]
 
 
 def open_release(version: str) -> Release:
@@ -82,7 +102,9 @@ def open_release(version: str) -> Release:
         library = folder / "_scheduler.so"
         if not library.exists():
             _download(version, library)
-        recipe = hashlib.sha256(HOST.read_bytes() + Path(__file__).read_bytes()).hexdigest()[:12]
+        recipe = hashlib.sha256(HOST.read_bytes() + STAND_IN.read_bytes() + Path(__file__).read_bytes()).hexdigest()[
+            :12
+        ]
         built = folder / recipe
         if not built.exists():
             _build(library, built)
@@ -145,16 +167,22 @@ def _build(library: Path, folder: Path) -> None:
 
 
 def _stand_in(file: Path, nodes: dict[str, set[str]]) -> None:
-    """Make a library of functions that return 0, under the version names that the loader looks for."""
+    """Make a library under the version names that the loader looks for.
+
+    Its functions are OpenSSL's of today; one that there is none for returns 0.
+    """
     names = sorted({name for names in nodes.values() for name in names})
-    code = "".join(f"long {name}(void) {{ return {_ANSWERS.get(name, 0)}; }}\n" for name in names)
+    code = STAND_IN.read_text()
+    for name in names:
+        code += f'STAND_IN({name}, "{_NAMES_NOW.get(name, name)}", {_ANSWERS.get(name, 0)})\n'
     versions = "".join(
         f"{node} {{ global: {' '.join(f'{n};' for n in sorted(has))} }};\n" for node, has in nodes.items()
     )
     source, script = file.with_suffix(".c"), file.with_suffix(".map")
     source.write_text(code)
     script.write_text(versions)
-    _gcc("-shared", "-fPIC", "-w", "-o", str(file), str(source), f"-Wl,-soname,{file.name},--version-script={script}")
+    words = ("-shared", "-fPIC", "-w", "-o", str(file), str(source))
+    _gcc(*words, f"-Wl,-soname,{file.name},--version-script={script}", "-ldl")
 
 
 def _gcc(*words: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from collections.abc import Callable
 
@@ -21,6 +22,8 @@ class Framework:
         self.told: dict[str, list[str]] = {}
         self._heard: set[str] = set()
         self.offers: list[Document] = []
+        self.messages: list[tuple[str, str]] = []
+        """What executors have said: their ids, and texts."""
         self.scheduler = Scheduler(box.url)
 
     async def subscribe(self) -> None:
@@ -67,6 +70,9 @@ class Framework:
             self.offers += event["offers"]["offers"]
         elif event["type"] == "RESCIND":
             self.offers = [offer for offer in self.offers if offer["id"] != event["rescind"]["offer_id"]]
+        elif event["type"] == "MESSAGE":
+            said = event["message"]
+            self.messages.append((said["executor_id"]["value"], base64.b64decode(said["data"]).decode()))
         elif event["type"] == "UPDATE":
             status: Document = event["update"]["status"]
             uuid = status.get("uuid")
@@ -106,6 +112,14 @@ def task(offer: Document, task_id: str, line: str, *, gpus: float = 0) -> Docume
     resources = [{"name": n, "type": "SCALAR", "scalar": {"value": v}} for n, v in needs.items() if v]
     named = {"name": task_id, "task_id": {"value": task_id}, "agent_id": offer["agent_id"]}
     return {**named, "resources": resources, "command": {"value": line}}
+
+
+def ended(box: MesosBox, task_id: str) -> bool:
+    """Whether the agent holds the end of a task, of which nobody has heard."""
+    (framework,) = box.agents[0].state()["frameworks"]
+    shown = [t for e in framework["executors"] for k in ("tasks", "completed_tasks") for t in e[k]]
+    shown += [t for e in framework["completed_executors"] for k in ("tasks", "completed_tasks") for t in e[k]]
+    return any(t["id"] == task_id and t["state"] == "TASK_FINISHED" for t in shown)
 
 
 def _agent(agent_id: str | None) -> Document:

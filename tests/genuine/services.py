@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -24,20 +25,23 @@ PATIENCE_S = 60.0
 class Service:
     """One of our programs, as a process."""
 
-    def __init__(self, folder: Path, module: str, *flags: str) -> None:
+    def __init__(self, folder: Path, module: str, *flags: str, variables: Mapping[str, str]) -> None:
         folder.mkdir(exist_ok=True)
         self.ready, self.log = folder / "ready.json", folder / "log"
-        self._command = [sys.executable, "-m", module, "--port=0", f"--ready_file={self.ready}", *flags]
+        port = "http_port" if "marathon" in module else "port"
+        self._command = [sys.executable, "-m", module, f"--{port}=0", f"--ready_file={self.ready}", *flags]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, env=dict(os.environ))
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, env={**os.environ, **variables})
+
+    def until_ready(self) -> None:
         until(self.ready.exists, self.log)
 
     @property
     def url(self) -> str:
         return str(json.loads(self.ready.read_text())["url"])
 
-    def state(self) -> Document:
-        with urllib.request.urlopen(f"{self.url}/state", timeout=30) as answer:
+    def state(self, client: ssl.SSLContext | None = None) -> Document:
+        with urllib.request.urlopen(f"{self.url}/state", timeout=30, context=client) as answer:
             return json.load(answer)  # type: ignore[no-any-return]
 
     def end(self, number: signal.Signals) -> None:
@@ -58,10 +62,14 @@ def services(tmp_path: Path) -> Iterator[Callable[..., Service]]:
     """Starts programs of ours; what runs at the end of the test is told to go."""
     with ExitStack() as stack:
 
-        def start(name: str, module: str, *flags: str) -> Service:
-            service = Service(tmp_path / name, module, *flags)
+        def start(
+            name: str, module: str, *flags: str, variables: Mapping[str, str] | None = None, ready: bool = True
+        ) -> Service:
+            service = Service(tmp_path / name, module, *flags, variables=variables or {})
             # An agent ends its tasks at that, a master itself.
             stack.callback(service.end, signal.SIGUSR1 if name == "agent" else signal.SIGTERM)
+            if ready:
+                service.until_ready()
             return service
 
         yield start

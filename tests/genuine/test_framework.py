@@ -19,7 +19,7 @@ from tests.genuine.frameworks import Framework as Driver
 from tests.genuine.frameworks import MakeFramework
 from tests.genuine.recorded_walk import INFO, OFFERS, OUTCOMES, TASKS, told
 from tests.genuine.recorded_walk import task as task_of_driver
-from tests.genuine.releases import Release
+from tests.genuine.releases import Release, numbers
 from tests.genuine.scheduler import Framework, task
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
@@ -121,8 +121,7 @@ async def test_half_a_gpu_is_refused_by_our_master(mesos_box: Callable[..., Meso
 
 
 async def test_reconciliation_with_and_without_agents(release: Release, make_box: MakeBox) -> None:
-    version = tuple(int(part) for part in release.version.split("."))
-    await reconciles(make_box(release, gpus=2, master_flags=PINGS), version)
+    await reconciles(make_box(release, gpus=2, master_flags=PINGS), numbers(release.version))
 
 
 async def test_reconciliation_with_our_master(mesos_box: Callable[..., MesosBox]) -> None:

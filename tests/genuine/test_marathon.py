@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -30,7 +27,11 @@ POD = {
             "name": "reader",
             "exec": {"command": {"shell": "while ! grep -q UUID s/gpus; do sleep 0.1; done; sleep 1000"}},
             "resources": {"cpus": 0.1, "mem": 32},
-            "healthCheck": {"exec": {"command": {"shell": "grep -q UUID s/gpus"}}, "delaySeconds": 0},
+            "healthCheck": {
+                "exec": {"command": {"shell": "grep -q UUID s/gpus"}},
+                "delaySeconds": 0,
+                "intervalSeconds": 1,
+            },
             "volumeMounts": [{"name": "shared", "mountPath": "s"}],
         },
     ],
@@ -43,21 +44,6 @@ KEEPER = {
     "gpus": 1,
     "container": {"type": "MESOS", "volumes": [{"containerPath": "data", "mode": "RW", "persistent": {"size": 50}}]},
 }
-
-
-def command_line(box: GenuineBox, *words: str) -> Any:
-    """What `mesos-gpu ... --json` says to somebody who knows Marathon's address alone."""
-    environment = {name: value for name, value in os.environ.items() if name != "MESOS_URL"}
-    done = subprocess.run(
-        [sys.executable, "-m", "marathon_cli", *words, "--json"],
-        env={**environment, "MARATHON_URL": str(box.marathon_url)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def pod_status(box: GenuineBox) -> Any:
@@ -73,7 +59,7 @@ def test_pods_run_as_task_groups_with_gpus_and_go(release: Release, make_box: Ma
     # Every status that the executor says is acknowledged, or the pod would not end.
     box.agents[0].kill()
     box.agents[0].start()
-    shown = {row["id"]: row["gpus"] for row in command_line(box, "task", "list")}
+    shown = {row["id"]: row["gpus"] for row in box.told("task", "list")}
     assert list(shown.values()) == [1, 1], "they share it"
     box.marathon("DELETE", "/v2/pods/duo")
     box.until("it is gone", lambda: set(box.tasks().values()) == {"TASK_KILLED"})
@@ -89,22 +75,9 @@ def test_jobs_run_once_and_fractions_of_gpus_never(release: Release, make_box: M
     history = "/v1/jobs/once?embed=historySummary"
     box.until("it ran", lambda: box.marathon("GET", history)["historySummary"]["successCount"] == 1)
     assert ran.read_text().count("UUID: ") == 2
-    refused = command_line_problem(box, {"id": "/half", "cmd": "true", "cpus": 0.1, "mem": 32, "gpus": 0.5})
-    assert "whole" in refused
-
-
-def command_line_problem(box: GenuineBox, document: dict[str, Any]) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "marathon_cli", "app", "add", "-"],
-        env={**os.environ, "MARATHON_URL": str(box.marathon_url)},
-        input=json.dumps(document),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 1, done.stdout
-    return done.stderr
+    half = {"id": "/half", "cmd": "true", "cpus": 0.1, "mem": 32, "gpus": 0.5}
+    refused = box.cli("app", "add", "-", text=json.dumps(half))
+    assert (refused.returncode, "whole" in refused.stderr) == (1, True), refused
 
 
 def test_volumes_and_reserved_gpus_outlive_tasks_and_go_with_their_app(release: Release, make_box: MakeBox) -> None:
@@ -139,5 +112,5 @@ def test_of_two_marathons_the_second_takes_over_and_finds_the_master_by_zookeepe
         box.stop_marathon("m1")
         box.until("it leads", lambda: box.marathon("GET", "/v2/leader")["leader"] == second.removeprefix("http://"))
         box.until("it has the task", lambda: box.instances("a") == {task: "TASK_RUNNING"})
-        box.until("it knows the master", lambda: command_line(box, "agent", "list")[0]["id"] == box.agents[0].id)
+        box.until("it knows the master", lambda: box.told("agent", "list")[0]["id"] == box.agents[0].id)
         assert box.tasks() == {task: "TASK_RUNNING"}

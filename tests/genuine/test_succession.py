@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.genuine.box import GenuineBox, MakeBox
+from tests.genuine.box import MakeBox
 from tests.genuine.releases import Release
-from tests.genuine.scheduler import Framework
+from tests.genuine.scheduler import Framework, ended
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -56,11 +56,3 @@ async def test_a_task_outlives_the_replacement_of_its_masters_by_ours_and_back(
         assert framework.told["long"] == [*STATES[:2], "TASK_KILLED"]
     finally:
         await framework.scheduler.close()
-
-
-def ended(box: GenuineBox, task_id: str) -> bool:
-    """Whether the agent holds the end of a task, of which nobody has heard."""
-    (framework,) = box.agents[0].state()["frameworks"]
-    shown = [t for e in framework["executors"] for k in ("tasks", "completed_tasks") for t in e[k]]
-    shown += [t for e in framework["completed_executors"] for k in ("tasks", "completed_tasks") for t in e[k]]
-    return any(t["id"] == task_id and t["state"] == "TASK_FINISHED" for t in shown)

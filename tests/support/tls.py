@@ -23,6 +23,8 @@ basicConstraints = critical,CA:TRUE
 keyUsage = critical,keyCertSign,cRLSign
 """
 
+_EC, _RSA = ("ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"), ("rsa:2048",)
+
 
 class Authority:
     """One authority and what it signs; every file is PEM. `certificate` is what clients trust."""
@@ -34,10 +36,10 @@ class Authority:
         request = self._request("ca", self.key)
         self._sign(request, self.certificate, "ca", ["-signkey", str(self.key)])
 
-    def issue(self, name: str, *, kind: str = "server", expired: bool = False) -> tuple[Path, Path]:
+    def issue(self, name: str, *, kind: str = "server", expired: bool = False, rsa: bool = False) -> tuple[Path, Path]:
         """Return a certificate and its key. `kind` is a section of the configuration above."""
         key, certificate = self._folder / f"{name}.key", self._folder / f"{name}.pem"
-        request = self._request(name, key)
+        request = self._request(name, key, _RSA if rsa else _EC)
         signer = ["-CA", str(self.certificate), "-CAkey", str(self.key), "-CAcreateserial"]
         self._sign(request, certificate, kind, signer, days=-1 if expired else 30)
         return certificate, key
@@ -50,11 +52,11 @@ class Authority:
             context.verify_mode = ssl.CERT_REQUIRED
         return context
 
-    def _request(self, name: str, key: Path) -> Path:
+    def _request(self, name: str, key: Path, algorithm: tuple[str, ...] = _EC) -> Path:
         config = self._folder / f"{name}.cnf"
         config.write_text(_CONFIG.format(name=name))
         request = self._folder / f"{name}.csr"
-        new = ["-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+        new = ["-new", "-newkey", *algorithm, "-nodes"]
         _openssl("req", *new, "-config", str(config), "-keyout", str(key), "-out", str(request))
         return request
 

@@ -20,7 +20,7 @@ from mesos_gpu.mesos.resources import Resources
 def tick(state: MasterState, now: Moment) -> list[Action]:
     """One allocation interval has passed: refusals and offers may have run out."""
     state.filters.expire(now.mono_s)
-    state.let_go(state.withheld)
+    state.let_go_old()
     actions = _end_offers(state, now)
     if maintenance.expire(state.drainages, now):
         state.ask_for_offers()

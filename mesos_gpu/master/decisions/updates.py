@@ -35,7 +35,7 @@ def status_update(
 ) -> list[Action]:
     """An agent reports a task's status (v1, with its uuid); `latest` is the task's newest state there.
 
-    What a task that has ended had is free at once, and offered once its framework was told of the end, or with the next
+    What a task that has ended had is free at once, and offered once its framework was told of the end, or after a whole
     allocation interval: a framework that believes the task to run would refuse it, some forever.
     """
     agent = state.agents.get(agent_id)

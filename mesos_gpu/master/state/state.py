@@ -75,8 +75,11 @@ class MasterState:
         """A heap of (when, offer id, framework id) of offers that time out."""
         self.changed: dict[AgentId, None] = {}
         """Agents of which something else may be free than the allocator knows, in order: so are they entered there."""
-        self.withheld: dict[AgentId, None] = {}
-        """Agents on which a task has ended that its framework has not heard of; what is free there waits for that."""
+        self.withheld: dict[AgentId, bool] = {}
+        """Agents on which a task has ended that its framework has not heard of; what is free there waits for that.
+
+        Each with whether an allocation interval has begun since.
+        """
         self._asked = self._unsure = False
         self.watched = False
         """Whether any operator listens; only then `news` are kept, until somebody takes them."""
@@ -107,9 +110,9 @@ class MasterState:
         self.changed[agent.id] = None
 
     def withhold(self, agent: Agent) -> None:
-        """Offer what has just become free on an agent at the next allocation interval, or after `let_go`."""
+        """Offer what has just become free on an agent after `let_go`, or after a whole allocation interval."""
         self.changed.pop(agent.id, None)
-        self.withheld[agent.id] = None
+        self.withheld.setdefault(agent.id, False)
 
     def let_go(self, agent_ids: Iterable[AgentId]) -> None:
         """Offer what was withheld on these agents."""
@@ -118,6 +121,11 @@ class MasterState:
                 del self.withheld[agent_id]
                 if agent_id in self.agents:
                     self.touch(self.agents[agent_id])
+
+    def let_go_old(self) -> None:
+        """An allocation interval begins: let go what was withheld when the one before began."""
+        self.let_go(agent_id for agent_id, old in self.withheld.items() if old)
+        self.withheld = dict.fromkeys(self.withheld, True)
 
     def sync_market(self) -> None:
         """Tell the allocator all that has changed since it last was."""
