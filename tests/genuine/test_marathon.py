@@ -30,7 +30,8 @@ POD = {
             "healthCheck": {
                 "exec": {"command": {"shell": "grep -q UUID s/gpus"}},
                 "delaySeconds": 0,
-                "intervalSeconds": 1,
+                "intervalSeconds": 2,
+                "timeoutSeconds": 1,
             },
             "volumeMounts": [{"name": "shared", "mountPath": "s"}],
         },

@@ -76,10 +76,22 @@ def _walk(framework: Framework, masters: list[Service], url: str, orphaned: Path
     assert again == framework_id
     assert master["pid"] == "master@" + second.url.removeprefix("http://")
     until(lambda: [s["active"] for s in second.state()["slaves"]] == [True], second.log)
-    assert (ended := framework.status("A"))["state"] == "TASK_FINISHED", ended
+    assert told(framework, "TASK_FINISHED") == "brief"
     framework.reconcile("A")
-    assert [(s["task_id"]["value"], s["state"]) for s in [framework.status("A")]] == [("long", "TASK_RUNNING")]
+    assert told(framework, "TASK_RUNNING", "REASON_RECONCILIATION") == "long"
     framework.call("A", "killTask", "long")
-    assert framework.status("A")["state"] == "TASK_KILLED"
+    assert told(framework, "TASK_KILLED") == "long"
     framework.call("A", "stop")
     until(lambda: not second.state()["frameworks"], second.log)
+
+
+def told(framework: Framework, state: str, reason: str | None = None) -> str:
+    """Return the task whose state is told next, for a reason if one is named.
+
+    What was told before comes again where the acknowledgement died with the master.
+    """
+    while True:
+        status = framework.status("A")
+        if status["state"] == state and reason in (None, status.get("reason")):
+            return str(status["task_id"]["value"])
+        assert status["state"] == "TASK_RUNNING", status
