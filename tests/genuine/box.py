@@ -26,6 +26,10 @@ from tests.genuine.releases import Release
 from tests.support.zookeeper import RealZooKeeper
 
 
+PATIENT = {"executor_reregistration_timeout": "15secs"}
+"""For agents that are killed under executors, on a busy machine; they continue as soon as all are back."""
+
+
 class GenuineBox(MesosBox):
     """A box whose master is genuine; what befalls master and agents is the same, and so is what they are asked."""
 

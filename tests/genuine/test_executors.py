@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from mesos_gpu.mesos.resource import Document
-from tests.genuine.box import MakeBox
+from tests.genuine.box import PATIENT, MakeBox
 from tests.genuine.releases import Release
 from tests.genuine.scheduler import Framework, task
 from tests.support.agent.custom_executors import CUSTOM
@@ -31,7 +31,7 @@ def hosted(offer: Document, kind: str, name: str, framework_id: str | None) -> D
 async def test_executors_of_two_kinds_run_tasks_talk_and_outlive_their_agent(
     release: Release, make_box: MakeBox
 ) -> None:
-    box = make_box(release, gpus=4)
+    box = make_box(release, gpus=4, agent_flags=PATIENT)
     framework = Framework(box)
     agent = box.agents[0]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.genuine.box import GenuineBox, MakeBox
+from tests.genuine.box import PATIENT, GenuineBox, MakeBox
 from tests.genuine.releases import Release
 from tests.support.zookeeper import RealZooKeeper
 
@@ -52,7 +52,7 @@ def pod_status(box: GenuineBox) -> Any:
 
 
 def test_pods_run_as_task_groups_with_gpus_and_go(release: Release, make_box: MakeBox) -> None:
-    box = make_box(release, gpus=4, marathon=True)
+    box = make_box(release, gpus=4, marathon=True, agent_flags=PATIENT)
     box.marathon("POST", "/v2/pods", POD)
     box.until("the pod is well", lambda: pod_status(box)["status"] == "STABLE")
     (instance,) = pod_status(box)["instances"]

@@ -12,6 +12,7 @@ import pytest
 
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.testing import MesosBox
+from tests.genuine.box import PATIENT
 from tests.genuine.frameworks import Framework, MakeFramework
 from tests.genuine.recorded_walk import INFO, OFFERS, OUTCOMES, TASKS, task, told
 from tests.genuine.releases import Release
@@ -88,7 +89,7 @@ def test_pesos_with_the_messages_of_drivers_before_0_23(
 def test_a_pesos_executor_under_a_genuine_driver_outlives_the_agent(
     mesos_box: Callable[..., MesosBox], make_framework: MakeFramework, pesos_command: Document, kind: str
 ) -> None:
-    framework, box = make_framework(kind), mesos_box(gpus=4)
+    framework, box = make_framework(kind), mesos_box(gpus=4, agent_flags=PATIENT)
     framework.start("A", INFO, box.master)
     framework.expect("A", "registered")
     offers = framework.expect("A", "resourceOffers")
