@@ -25,7 +25,6 @@ from tests.genuine.master import GenuineMaster
 from tests.genuine.releases import Release
 from tests.support.zookeeper import RealZooKeeper
 
-
 PATIENT = {"executor_reregistration_timeout": "15secs"}
 """For agents that are killed under executors, on a busy machine; they continue as soon as all are back."""
 
