@@ -5,18 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from marathon_cli.api.apps import Apps
 from marathon_cli.changes.rollout import id_of, reasons_of
 from marathon_cli.clients.client import Marathon
 from marathon_cli.clients.news import STATUS, News
 from marathon_cli.clients.sandbox import Mesos, Sandbox
-from marathon_cli.oneoff.oneoff import NEVER_AGAIN_S, exit_status, task_of
+from marathon_cli.oneoff.oneoff import NEVER_AGAIN_S, exit_status, status_of_all, task_of
 from marathon_cli.show import follow
 from mesos_gpu.errors import Conflict, MesosGpuError, NotFound, TimeIsUp, Unavailable
 from mesos_gpu.mesos.tasks import is_terminal
 
+Found = TypeVar("Found")
 PAUSE_S = 0.2
 ASK_MASTER_EVERY = 5
 REASON_AFTER_S = 3.0
@@ -88,12 +89,36 @@ class OneOff:
     def follow(self, tasks: Sequence[Task], out: BinaryIO, err: BinaryIO) -> None:
         """Write what tasks write, stdout to `out` and stderr to `err`, until all have ended.
 
-        Raises Conflict, with the reason, when one ended without having run.
+        Raises Conflict, with the reason, when it, or each of several, ended without having run.
         """
-        sandboxes = [self._sandbox(task) for task in tasks]
+        sandboxes, problem = self._each(self._sandbox, tasks)
+        if problem is not None and not sandboxes:
+            raise problem
         logs = [follow.Log.of(sandbox, name, None) for sandbox in sandboxes for name in ("stdout", "stderr")]
         printer = follow.Split(out, err, headlines=len(tasks) > 1)
         follow.follow(logs, printer, self.mesos, sleep=self._pause, say=lambda _: None, known_ended=self._known_ended)
+
+    def end_of_all(self, tasks: Sequence[Task]) -> int:
+        """Return the exit status of a run: of its task, or of that of several that failed first.
+
+        Raises Conflict as `end` does, when none has failed by itself and one has not run.
+        """
+        statuses, problem = self._each(self.end, tasks)
+        status = status_of_all(statuses)
+        if problem is not None and not status:
+            raise problem
+        return status
+
+    def _each(self, ask: Callable[[Task], Found], tasks: Sequence[Task]) -> tuple[list[Found], Conflict | None]:
+        """Return what is told of each task, and why nothing is of one: some of a gang may be ended before they run."""
+        found: list[Found] = []
+        problem: Conflict | None = None
+        for task in tasks:
+            try:
+                found.append(ask(task))
+            except Conflict as error:
+                problem = problem or error
+        return found, problem
 
     def end(self, task: Task) -> int:
         """Return the exit status of a task that has ended. Raises Conflict when it never ran, or nobody knows."""

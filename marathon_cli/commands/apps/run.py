@@ -183,7 +183,7 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
                 return _hands_on(console, order, task.id, options)
             tasks = [task] if order.nodes == 1 else one.all_tasks(task)
             one.follow(tasks, sys.stdout.buffer, sys.stderr.buffer)
-            return oneoff.status_of_all([one.end(each) for each in tasks])
+            return one.end_of_all(tasks)
         finally:
             pulls.close()
             if ours:

@@ -7,7 +7,7 @@ docs/do/gangs.md says it in words. What is kept for the first that waits is kept
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mesos_gpu.marathon.decisions.choosing import policy_of
@@ -21,7 +21,7 @@ from mesos_gpu.marathon.matching.matching import Match, Reason, Refusal, accepte
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.placing import MODEL, demand, machine, model
 from mesos_gpu.marathon.model.gangs import Membership
-from mesos_gpu.marathon.model.instances import Instance, Phase
+from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.queue_entry import Place
 from mesos_gpu.placement.demand import Demand, Machine
@@ -97,23 +97,23 @@ class Look:
                 names.add(name)
             elif name in self._open:
                 self._open[name].refuse(spec.id, found.reasons)
-        for instance in draft.instances.values():
-            task = instance.task
-            if task is not None and str(task.agent_id) in free and str(task.agent_id) not in names:
+        for task in self._tasks():
+            if str(task.agent_id) in free and str(task.agent_id) not in names:
                 constraints = spec.document["constraints"]
                 if all_fulfilled(constraints, task, placed, spec.instances, draft.region):
                     names.add(str(task.agent_id))
         return frozenset(names - self._unfit.get(spec.id, set()))
 
+    def _tasks(self) -> Iterator[Task]:
+        """Yield the tasks that there are, and those that have ended a moment ago."""
+        yield from (i.task for i in self._draft.instances.values() if i.task is not None)
+        yield from (task for task, _, _ in self._draft.freed)
+
     def _free(self, tasks: Sequence[Running]) -> dict[str, Machine]:
         free = {name: machine(each.offer, each.left) for name, each in self._open.items()}
         for name, offer in self._away.items():
             free[name] = Machine(0, 0, (), model(offer))
-        models = {
-            str(i.task.agent_id): dict(i.task.attributes).get(MODEL, "")
-            for i in self._draft.instances.values()
-            if i.task is not None
-        }
+        models = {str(task.agent_id): dict(task.attributes).get(MODEL, "") for task in self._tasks()}
         for task in tasks:
             free.setdefault(task.machine, Machine(0, 0, (), models.get(task.machine, "")))
         return free
@@ -131,10 +131,13 @@ class Look:
             name = self._names.get(str(task.agent_id), str(task.agent_id))
             found.append(asks.running(instance, task, spec, name, needed, now_s=draft.now_s, ending=ending))
         self._shares = asks.role_shares(held)
+        for task, spec, _ in draft.freed:
+            name = self._names.get(str(task.agent_id), str(task.agent_id))
+            found.append(Running(f"was {task.id}", name, self._demand(spec), draft.now_s + 1.0, ending=True))
         for name, offer in self._away.items():
             there = machine(offer, offer.resources)
             whole = Demand(there.cpus_milli, there.mem_mib, there.whole)
-            found.append(Running(f"offer {name}", name, whole, draft.now_s + 1.0))
+            found.append(Running(f"offer {name}", name, whole, draft.now_s + 1.0, ending=True))
         return found
 
     def _prefer(self, app_id: str) -> Preference:

@@ -43,6 +43,8 @@ def offered(draft: Draft, documents: Sequence[OfferDocument]) -> None:
     ready = _ready_by_app(draft)
     if _in_order(draft, ready):
         draft.agents = known
+        offering = {document["agent_id"]["value"] for document in documents}
+        draft.freed = tuple(entry for entry in draft.freed if entry[0].agent_id not in offering)
         _take_in_order(draft, held, ready, keep=True)
         return
     if worth_waiting(draft, held, ready) and (draft.held_until_s or inf) > draft.now_s:
@@ -81,7 +83,7 @@ def look_again(draft: Draft, *, tick: bool) -> None:
         _take_in_order(draft, draft.held, ready, keep=True)
     elif draft.gathering or not ready:
         held, draft.held, draft.held_until_s, draft.gathering = draft.held, (), None, False
-        draft.ordered, draft.away, draft.places = bool(draft.waiting), (), {}
+        draft.ordered, draft.away, draft.freed, draft.places = bool(draft.waiting), (), (), {}
         if held:
             take_offers(draft, held)
 
@@ -96,12 +98,19 @@ def _take_in_order(
     draft: Draft, documents: Sequence[OfferDocument], ready: dict[str, deque[str]], *, keep: bool
 ) -> None:
     """Start what comes first; with `keep`, hold what the first that waits is to have, else give everything back."""
-    opened, declined = _opened(draft, documents)
+    whole, parts = _in_one_piece(documents)
+    opened, declined = _opened(draft, whole)
     away = [
         entry
         for entry in draft.away
         if entry[2] > draft.now_s and not entry[1] < draft.revived_s <= draft.now_s - SETTLE_S
     ]
+    draft.freed = tuple(entry for entry in draft.freed if entry[2] > draft.now_s - SETTLE_S)
+    for offers in parts:
+        # An agent of which two offers are out has one machine all the same: both go back, to come again as one.
+        together = sum((offer.resources for offer in offers[1:]), offers[0].resources)
+        away.append((replace(offers[0], resources=together), draft.now_s, draft.now_s + SETTLE_S))
+        draft.actions.append(Decline([offer.id for offer in offers], 0.0))
     at_hand = {each.offer.agent_id for each in opened}
     away = [entry for entry in away if entry[0].agent_id not in at_hand]
     decision = Look(draft, opened, ready, [entry[0] for entry in away]).carry_out()
@@ -129,6 +138,7 @@ def _take_in_order(
     draft.held_until_s = until_s if held else None
     draft.ordered = bool(draft.waiting)
     draft.away = tuple(away) if draft.ordered else ()
+    draft.freed = draft.freed if draft.ordered else ()
 
 
 def take_offers(draft: Draft, documents: Sequence[OfferDocument]) -> None:
@@ -142,6 +152,23 @@ def take_offers(draft: Draft, documents: Sequence[OfferDocument]) -> None:
             declined.append(each.offer.id)
     if declined:
         draft.actions.append(Decline(declined, _refuse_s(draft, backoff_s)))
+
+
+def _in_one_piece(documents: Sequence[OfferDocument]) -> tuple[list[OfferDocument], list[list[Offer]]]:
+    """Return the offers of agents and roles of which there is one, and those of which there are several, by agent."""
+    found: dict[tuple[str, str], list[OfferDocument]] = {}
+    for document in documents:
+        role = document.get("allocation_info", {}).get("role", "")
+        found.setdefault((document["agent_id"]["value"], role), []).append(document)
+    whole: list[OfferDocument] = []
+    several: list[list[Offer]] = []
+    for group in found.values():
+        try:
+            several += [[Offer.from_json(each) for each in group]] if len(group) > 1 else []
+            whole += group if len(group) == 1 else []
+        except (BadResources, KeyError):
+            whole += group  # one by one they are found out
+    return whole, several
 
 
 def _opened(draft: Draft, documents: Sequence[OfferDocument]) -> tuple[list[OpenOffer], list[OfferId]]:

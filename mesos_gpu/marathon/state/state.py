@@ -12,7 +12,7 @@ from mesos_gpu.marathon.model.backoff import Backoff
 from mesos_gpu.marathon.model.deployment import Deployment
 from mesos_gpu.marathon.model.groups import Root
 from mesos_gpu.marathon.model.health import Results
-from mesos_gpu.marathon.model.instances import Instance, Phase
+from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from mesos_gpu.marathon.model.jobs import Job, run_spec_in
 from mesos_gpu.marathon.model.launch_tokens import LaunchTokens
 from mesos_gpu.marathon.state.events import ReadinessChecked
@@ -74,6 +74,8 @@ class Books(Lasting):
     """Whether they are kept for what waits first (decisions/in_order.py)."""
     away: tuple[tuple[Offer, float, float], ...] = ()
     """What was given back of offers while something waited in order, with when, and until when it stays away."""
+    freed: tuple[tuple[Task, RunSpec, float], ...] = ()
+    """Tasks that have ended while something waited in order, and when: what they had is still to be offered."""
     ordered: bool = False
     """Whether something waits in order, so that time and each end of a task matter to it."""
     places: Mapping[str, Place] = field(default_factory=dict)

@@ -323,6 +323,23 @@ def test_preemptible_ones_give_way_with_notice_and_it_is_told_who_took_what() ->
     assert not run.state.backoffs
 
 
+def test_what_is_free_but_given_back_counts_when_others_give_way() -> None:
+    run = subscribed(app("/cheap", gpus=1, instances=3, preemptible=True))
+    tasks = started(run, 2, app_id="/cheap")
+    assert len(tasks) == 3
+    run.put(app("/gang", gpus=2, **PAIR))
+    (half,) = {i.task.agent_id for i in run.state.instances_of("/cheap") if i.task} - {
+        agent
+        for agent in ("S0", "S1")
+        if sum(i.task.agent_id == agent for i in run.state.instances_of("/cheap") if i.task) == 2
+    }
+    run.do(Offered([offer("O9", agent=half, host=f"h{half[1:]}", gpus=1)]), after_s=1.0)
+    assert run.state.places["/gang"].at_s is None, "services are not waited for"
+    run.put({"id": "/gang", "priority": 5}, force=True)
+    asked = kills(run.do(Tick(), after_s=4.0)) | kills(run.do(Tick(), after_s=4.0))
+    assert asked == set(tasks)
+
+
 def test_a_run_that_gave_way_waits_again_and_has_not_failed() -> None:
     run = subscribed()
     run.do(PutJob(job("cheap", gpus=2, preemptible=True)))
