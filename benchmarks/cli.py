@@ -1,6 +1,6 @@
 """What a command costs: --help, app validate, app add, beside Python alone and the DC/OS CLI; a whole one-off run.
 
-    ./run bench cli [--rounds 20] [--dcos PATH]
+    ./run bench cli [--rounds 20] [--dcos PATH] [--runs]
 
 Whole processes, in turn, medians. `app add` goes to a Marathon on loopback that answers at once, the same
 for both. The DC/OS CLI is the package dcoscli 0.6.1 (2018), installed into a throw-away environment of the Python that
@@ -9,7 +9,8 @@ or newer: `collections` gets back the names that 3.10 took away (Mapping and oth
 cryptography, which it pins to 2.0.2, is replaced by one that has its compiled parts.
 
 `mesos-gpu run -- true` is whole runs, one after the other, on a box of its own with simulated GPUs (as root; left out
-for others), beside Slurm's `srun true` where one answers on this machine. None may take a second.
+for others), beside `srun true` of the Slurm that answers on this machine, else of one that is started for this where
+Debian's slurmctld, slurmd, slurm-client and munge are installed. None may take a second. --runs measures this alone.
 
 Both read compiled modules, as an installed program does: Python keeps them in a folder of this run, filled before
 anything is measured, also where the environment tells it not to write any.
@@ -34,6 +35,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from benchmarks import slurm
 
 APP = Path(__file__).parent.parent / "examples" / "simple-gpu-test.json"
 MESOS_GPU = Path(sys.executable).with_name("mesos-gpu")
@@ -161,9 +164,13 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=20, help="how often each is run (default: 20)")
     arguments.add_argument("--dcos", type=Path, help="program of a DC/OS CLI that is installed")
+    arguments.add_argument("--runs", action="store_true", help="measure whole runs alone, beside Slurm's")
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="mesos-gpu-bench-") as name, marathon() as url:
         folder = Path(name)
+        if chosen.runs:
+            show_runs(chosen.rounds, folder, compiled(folder))
+            return
         ours = {**compiled(folder), "MARATHON_URL": url, "MESOS_GPU_WORK_DIR": str(folder / "no-box")}
         cases: dict[str, tuple[Sequence[str], Mapping[str, str]]] = {
             "python -c pass": ([sys.executable, "-c", "pass"], ours),
@@ -203,19 +210,31 @@ def box(folder: Path, env: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
         run_quietly([str(MESOS_GPU), "down"], env)
 
 
+@contextmanager
+def a_slurm(folder: Path, env: Mapping[str, str]) -> Iterator[Mapping[str, str] | None]:
+    """Yield variables with which `srun true` runs, by this machine's Slurm or one of our own (slurm.py); or None."""
+    if shutil.which("srun") is None:
+        yield None
+    elif subprocess.run(["srun", "--immediate=5", "true"], env=env, capture_output=True, check=False).returncode == 0:
+        yield env
+    elif slurm.missing():
+        yield None
+    else:
+        with slurm.slurm(folder / "slurm", gpus=2) as started:
+            yield started.environment()
+
+
 def show_runs(rounds: int, folder: Path, env: Mapping[str, str]) -> None:
     """Print what whole runs take, one after the other."""
     if os.geteuid() != 0:
         print("mesos-gpu run: left out, since only root starts containers")
         return
-    srun = shutil.which("srun")
-    if srun is not None and subprocess.run([srun, "true"], capture_output=True, check=False).returncode != 0:
-        srun = None
     with box(folder, env) as there:
         command = [str(MESOS_GPU), "run", "--", "true"]
         cost(command, there)
         ours = [cost(command, there).wall for _ in range(rounds)]
-    theirs = [cost([srun, "true"], env).wall for _ in range(rounds)] if srun else []
+    with a_slurm(folder, env) as slurms:
+        theirs = [] if slurms is None else [cost(["srun", "true"], slurms).wall for _ in range(rounds)]
     for name, walls in (("mesos-gpu run -- true", ours), ("srun true", theirs)):
         if walls:
             middle, worst = (one * 1000 for one in (statistics.median(walls), max(walls)))
@@ -225,7 +244,7 @@ def show_runs(rounds: int, folder: Path, env: Mapping[str, str]) -> None:
         ratio = statistics.median(ours) / statistics.median(theirs)
         print(f"mesos-gpu run -- true: {ratio:.2f} of srun true by the clock (aim: {RUN_AIM:g})")
     else:
-        print("srun true: no Slurm answers here")
+        print("srun true: no Slurm answers here, and Debian's slurmctld, slurmd, slurm-client and munge are not here")
 
 
 def show(times: Mapping[str, Sequence[Cost]]) -> None:

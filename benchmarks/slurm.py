@@ -71,7 +71,7 @@ class Slurm:
         """Run so many one-GPU jobs of `true`, one job array; return the seconds from its submission to their end."""
         before, began = self._ended(), time.perf_counter()
         words = [f"--array=1-{jobs}", "--gres=gpu:1", "--output=/dev/null", "--wrap=true"]
-        subprocess.run([_need("sbatch"), *words], env=self._environment(), check=True, capture_output=True)
+        subprocess.run([_need("sbatch"), *words], env=self.environment(), check=True, capture_output=True)
         deadline = began + PATIENCE_S + jobs
         while self._ended() - before < jobs:
             if time.perf_counter() > deadline:
@@ -84,7 +84,7 @@ class Slurm:
         deadline = time.perf_counter() + PATIENCE_S
         while True:
             command = [_need("sinfo"), "--noheader", "--format=%T"]
-            told = subprocess.run(command, env=self._environment(), capture_output=True, text=True, check=False)
+            told = subprocess.run(command, env=self.environment(), capture_output=True, text=True, check=False)
             if told.stdout.split() == ["idle"]:
                 return
             if time.perf_counter() > deadline:
@@ -94,7 +94,8 @@ class Slurm:
     def _ended(self) -> int:
         return (self.folder / "slurmctld.log").read_text().count("_job_complete: ") // 2
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """Return the variables with which Slurm's programs find it."""
         return {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf")}
 
 
