@@ -42,7 +42,6 @@ from marathon_cli.screen.numbers import Number, Whole
 from marathon_cli.screen.output import say
 from marathon_cli.show.pulls import PullWatch
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
-from mesos_gpu.marathon.why.warnings import about_place
 from mesos_gpu.mesos.clients.agents import read_agent
 
 _NAME = re.compile(r"/?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[a-z0-9]([a-z0-9.-]*[a-z0-9])?)*")
@@ -166,7 +165,6 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
     marathon = console.marathon()
     mesos = console.mesos(marathon)
     news = News(marathon, lambda event: event.get("appId") == f"/{order.name}")
-    _warn(mesos, document(order))
     pulls = PullWatch(marathon)
     one = OneOff(marathon, mesos, order.name, time.monotonic, news, say, pulls.look)
     ours = True
@@ -177,6 +175,7 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
             except Conflict:
                 ours = False  # somebody else's app of that name is not ours to remove
                 raise
+            _warn(mesos, document(order))  # now, while its task is being started
             task = one.task(options["timeout"], running=order.hold)
             pulls.close()
             if order.hold:
@@ -194,6 +193,8 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
 
 def _warn(mesos: Mesos, app: Mapping[str, Any]) -> None:
     """Say that no agent could ever run an app; it waits, for there may be another one soon."""
+    from mesos_gpu.marathon.why.warnings import about_place
+
     try:
         agents = [read_agent(slave) for slave in mesos.slaves()]
     except MesosGpuError:

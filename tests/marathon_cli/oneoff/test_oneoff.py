@@ -105,12 +105,14 @@ def test_volumes_and_constraints_are_read_or_refused_with_an_example() -> None:
 def test_a_run_that_no_agent_could_ever_have_is_warned_of_before_it_waits(marathon: ScriptedServer, run: Run) -> None:
     slave = {"id": "S0", "hostname": "h", "pid": "slave(1)@h:5051", "active": True, "attributes": {}}
     marathon.on("GET", "/slaves", {"slaves": [{**slave, "resources": {"cpus": 4, "mem": 4096, "gpus": 0}}]})
-    marathon.on("POST", "/v2/apps", Answer(403, {"message": "not today"}))
-    refused = run("run", "--", "nvidia-smi")
-    assert refused.exit_code == 1
-    assert refused.stderr.startswith("warning: No agent could ever run /")
-    assert "it has no GPUs, and 1 is wanted" in refused.stderr
+    marathon.on("POST", "/v2/apps", Answer(201, {}))
+    waited = run("run", "--", "nvidia-smi")
+    assert waited.exit_code == 1  # somebody has removed it
+    assert waited.stderr.startswith("warning: No agent could ever run /")
+    assert "it has no GPUs, and 1 is wanted" in waited.stderr
     assert "warning" not in run("run", "--gpus", "0", "--", "nvidia-smi").stderr
+    marathon.on("POST", "/v2/apps", Answer(403, {"message": "not today"}))
+    assert "warning" not in run("run", "--", "nvidia-smi").stderr, "what is refused never waits"
 
 
 def test_labels_say_what_a_command_in_an_image_means_and_that_it_gets_the_driver() -> None:
