@@ -189,6 +189,10 @@ def fresh_debian() -> Iterator[Debian]:
     try:
         yield bootstrapped(folder / "root")
     finally:
+        # A debootstrap that was interrupted leaves /proc and /sys of this machine in there.
+        mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+        for mount in sorted((one for one in mounts if one.startswith(f"{folder}/")), reverse=True):
+            subprocess.run(["umount", mount], check=True)
         shutil.rmtree(folder)
 
 
