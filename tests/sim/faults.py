@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
@@ -19,6 +20,11 @@ HOW_OFTEN |= {"kill_while_sending": 4, "cut_while_sending": 4, "kill_executor": 
 """How often each kind comes, beside the others."""
 LEFT_OUT = 0.25
 """How many of the kinds a history does without: what some hide, others show."""
+
+
+def span(chance: Random, least_s: float, most_s: float) -> float:
+    """Return how long something lasts: as often from 1 s to 10 s as from 10 s to 100 s."""
+    return float(math.exp(chance.uniform(math.log(least_s), math.log(most_s))))
 
 
 def some_kinds(seed: int) -> dict[str, int]:
@@ -69,7 +75,7 @@ class Faults:
         chance = self.world.random
         one = chance.choice(self.cluster.masters)
         other = self.cluster.host_of(chance.choice([name for name in self.cluster.names if name != one.name]))
-        lasts_s = chance.uniform(0.5, LONGEST_CUT_S)
+        lasts_s = span(chance, 0.5, LONGEST_CUT_S)
 
         def spring() -> None:
             self.world.tell("faults", f"{one.name} is cut off from {other.name} for {lasts_s:.1f} s")
@@ -107,7 +113,7 @@ class Faults:
         for other in others:
             self.world.network.partition(one, other)
         names = ", ".join(other.name for other in others)
-        lasts_s = chance.uniform(0.5, LONGEST_CUT_S)
+        lasts_s = span(chance, 0.5, LONGEST_CUT_S)
         self.world.tell("faults", f"{one.name} is cut off from {names} for {lasts_s:.1f} s")
         pairs = [frozenset((one.name, other.name)) for other in others]
         self.world.soon(lasts_s, self.world.network.heal, *pairs)
@@ -129,7 +135,7 @@ class Faults:
     def quorum(self) -> None:
         """ZooKeeper answers nobody for a while."""
         if self.cluster.zookeeper is not None and self.cluster.zookeeper.quorum:
-            lasts_s = self.world.random.uniform(1.0, 120.0)
+            lasts_s = span(self.world.random, 1.0, 120.0)
             self.world.tell("faults", f"ZooKeeper has no quorum for {lasts_s:.1f} s")
             self.cluster.zookeeper.lose_quorum(lasts_s)
 

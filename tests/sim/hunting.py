@@ -13,6 +13,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+APPLY = ("git", "apply", "-C1", "--whitespace=nowarn")
+"""One line around a change is enough to know the place by: what is near it may change."""
 COPIED = ("mesos_gpu", "marathon_cli", "schemas", "tests")
 
 
@@ -38,9 +40,7 @@ def planted(patch: Path, folder: Path) -> Path:
     tree = folder / patch.stem
     for name in COPIED:
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
-    # One line around a change is enough to know the place by: what is near it may change.
-    words = ["git", "apply", "-C1", "--whitespace=nowarn", str(patch)]
-    subprocess.run(words, cwd=tree, check=True, capture_output=True)
+    subprocess.run([*APPLY, str(patch)], cwd=tree, check=True, capture_output=True)
     return tree
 
 

@@ -33,6 +33,7 @@ from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import PROGRAM_FLAGS
 from tests.sim import executors
 from tests.sim.disk import step
+from tests.sim.faults import span
 from tests.sim.link import SimulatedLink
 from tests.sim.machine import Machine, SimulatedContainers
 from tests.sim.world import PROCESS, Host, Killed, Process, World
@@ -201,7 +202,7 @@ class Cluster:
         process = self.world.processes.get(name)
         if process is not None:
             self.world.kill(process)
-        self.world.soon(self.world.random.uniform(0.2, 30.0), self._restart, name)
+        self.world.soon(span(self.world.random, 0.2, 120.0), self._restart, name)
 
     def kill_while_writing(self, name: str) -> None:
         """Kill a service at one of its next writes to the disk."""
@@ -209,7 +210,7 @@ class Cluster:
         if process is None:
             return
         process.fatal_in = self.world.random.randint(1, 40)
-        pause_s = self.world.random.uniform(0.2, 10.0)
+        pause_s = span(self.world.random, 0.2, 60.0)
         process.at_end.append(lambda: self.world.soon(pause_s, self._restart, name))
 
     def kill_while_sending(self, name: str) -> None:
@@ -218,7 +219,7 @@ class Cluster:
         if process is None:
             return
         process.fatal_send = self.world.random.randint(1, 60)
-        pause_s = self.world.random.uniform(0.2, 10.0)
+        pause_s = span(self.world.random, 0.2, 60.0)
         process.at_end.append(lambda: self.world.soon(pause_s, self._restart, name))
 
     def power_cut(self, name: str) -> None:

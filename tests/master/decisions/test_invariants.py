@@ -10,7 +10,7 @@ import pytest
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.master.decisions.invariants import Books, broken
 from mesos_gpu.master.events.agents import Register
-from mesos_gpu.master.events.timers import Tick
+from mesos_gpu.master.events.timers import Allocate
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources
@@ -109,6 +109,6 @@ async def test_a_master_that_checks_itself_stops(tmp_path: Path) -> None:
         [agent] = engine.state.agents.values()
         assert not engine.failed.done()
         agent.used_total = GPU
-        engine.do(Tick())
+        engine.do(Allocate())
         with pytest.raises(Unavailable, match="the state of this master is inconsistent"):
             await soon(engine.failed)
