@@ -50,6 +50,8 @@ class Judge:
         before = self._told.get((marathon, task))
         if before in ENDS and state in LIVE and "uuid" in status:
             self.world.finding(f"task {task} is {state} after it was {before}")
+        if before in (*ENDS, "TASK_RUNNING", "TASK_KILLING") and state == "TASK_DROPPED" and "uuid" in status:
+            self.world.finding(f"task {task} is said to have never been launched after it was {before}")
         if state in BY_A_PROCESS and self._runs_now(task):
             self.world.finding(f"task {task} is said to be {state} and runs: {status}")
         if "uuid" in status:
