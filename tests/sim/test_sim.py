@@ -19,6 +19,11 @@ FAILED_ONCE = [
     tuple(line.split()) for line in (HERE / "seeds.txt").read_text().splitlines() if not line.startswith("#")
 ]
 
+FOUND_BY = dict(
+    line.split()[:2] for line in (HERE / "planted" / "found.txt").read_text().splitlines() if not line.startswith("#")
+)
+"""The seed that showed each planted defect, by its name."""
+
 
 def play(*words: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
@@ -51,9 +56,14 @@ def test_a_planted_defect_can_be_planted(patch: Path) -> None:
     assert check.returncode == 0, f"{check.stderr}: what is around the change has changed; make the patch anew"
 
 
-def test_a_planted_defect_is_found(tmp_path: Path) -> None:
-    found = hunt(HERE / "planted" / "gpus-not-freed.patch", tmp_path, minutes=5, hours=0.5)
+@pytest.mark.parametrize("name", ["gpus-not-freed", "runtime-folder-removed"])
+def test_a_planted_defect_is_found(name: str, tmp_path: Path) -> None:
+    found = hunt(HERE / "planted" / f"{name}.patch", tmp_path, minutes=5, seed=int(FOUND_BY[name]), hours=0.5)
     assert found.found, found
+
+
+def test_what_was_found_is_planted() -> None:
+    assert set(FOUND_BY) <= {patch.stem for patch in patches()}
 
 
 def test_fresh_seeds_are_told_so_that_they_can_be_played_again() -> None:
