@@ -14,7 +14,7 @@ from typing import Any
 
 from mesos_gpu.errors import TooMany
 from mesos_gpu.marathon.model.instances import Phase
-from mesos_gpu.marathon.state.actions import Action, Answer, Decline, Launch, Revive, Suppress
+from mesos_gpu.marathon.state.actions import Action, Answer, Decline, Launch, Publish, Revive, Suppress
 from mesos_gpu.marathon.state.events import Event, Offered, Status
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.views.tree import current_root
@@ -27,6 +27,7 @@ _COUNTERS = (
     "http.requests.size.counter.bytes",
     "http.responses.event-stream.size.counter.bytes",
     "http.responses.size.counter.bytes",
+    "instances.preempted.counter",
     "mesos.calls.revive.counter",
     "mesos.calls.suppress.counter",
     "mesos.offer-operations.launch-group.counter",
@@ -136,6 +137,8 @@ class Metrics:
             self.counters["mesos.calls.revive.counter"] += 1
         elif isinstance(action, Suppress):
             self.counters["mesos.calls.suppress.counter"] += 1
+        elif isinstance(action, Publish) and action.kind == "instance_preempted_event":
+            self.counters["instances.preempted.counter"] += 1
         elif isinstance(action, Answer):
             self.counters["deployments.counter"] += 1
 

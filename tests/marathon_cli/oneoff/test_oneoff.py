@@ -146,3 +146,14 @@ def test_what_is_mistyped_is_refused_before_anything_is_sent(
     assert refused.exit_code in (1, 2)
     assert said in refused.stderr
     assert marathon.sent("POST") == []
+
+
+def test_a_run_on_several_machines_is_a_gang() -> None:
+    app = read_app(oneoff.document(oneoff.Order("r", None, ["x"], nodes=4)), AppRules())
+    assert (app["instances"], app["gang"]["size"], app["gang"]["onePerHost"]) == (4, 4, True)
+    assert "gang" not in oneoff.document(oneoff.Order("r", None, ["x"]))
+
+
+@pytest.mark.parametrize(("statuses", "status"), [([0, 0], 0), ([0, 7], 7), ([143, 7], 7), ([137, 143], 137), ([], 0)])
+def test_a_run_of_several_ends_as_the_first_that_failed_by_itself(statuses: list[int], status: int) -> None:
+    assert oneoff.status_of_all(statuses) == status
