@@ -211,6 +211,12 @@ FLAGS: Sequence[Flag] = (
         "where that is less.",
     ),
     Flag(
+        "apparmor_profile",
+        "text",
+        None,
+        "The AppArmor profile that containers run under, such as docker-default; it has to be loaded; default: none.",
+    ),
+    Flag(
         "userns_remap",
         "text",
         None,

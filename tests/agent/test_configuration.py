@@ -12,6 +12,7 @@ import pytest
 from mesos_gpu.agent.configuration import Configuration, read_configuration
 from mesos_gpu.agent.flags import FLAGS
 from mesos_gpu.agent.model.executors import ExecutorPatience
+from mesos_gpu.agent.running.hardening import check_apparmor
 from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.life.opening import NETWORKS
 from mesos_gpu.container.spec.seccomp_default import DEFAULT
@@ -78,6 +79,25 @@ def test_what_cannot_be_meant_is_refused_by_the_flags_name(more: dict[str, Any])
     flags = parse_flags([*FLAGS, READY_FILE], ["--work_dir=/w"], {})
     with pytest.raises(BadFlag, match=f"--{next(iter(more))}"):
         read_configuration({**flags, **more})
+
+
+def test_a_profile_of_apparmor_has_to_be_loaded(tmp_path: Path) -> None:
+    with pytest.raises(BadFlag, match="has no AppArmor"):
+        check_apparmor("docker-default", tmp_path)
+    enabled = tmp_path / "sys/module/apparmor/parameters/enabled"
+    enabled.parent.mkdir(parents=True)
+    enabled.write_text("N\n")
+    with pytest.raises(BadFlag, match="has it off"):
+        check_apparmor("docker-default", tmp_path)
+    enabled.write_text("Y\n")
+    with pytest.raises(BadFlag, match="cannot be read"):
+        check_apparmor("docker-default", tmp_path)
+    profiles = tmp_path / "sys/kernel/security/apparmor/profiles"
+    profiles.parent.mkdir(parents=True)
+    profiles.write_text("/usr/sbin/cupsd (enforce)\ndocker-default (enforce)\n")
+    check_apparmor("docker-default", tmp_path)
+    with pytest.raises(BadFlag, match=r"mine is not loaded.*apparmor_parser"):
+        check_apparmor("mine", tmp_path)
 
 
 def test_a_range_in_which_a_user_of_the_host_lies_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A box in which something breaks at random moments, again and again, while tasks start and end.
+"""A box in which something breaks at random moments, again and again, while tasks and pods start and end.
 
 What is broken is healed again, and then all has to be as it should by itself: every app has its tasks, each runs once,
 and no GPU is in two hands. Some seconds in CI; HYPOTHESIS_PROFILE=deep: twenty times that, and no service may have told
@@ -24,17 +24,30 @@ from typing import Any
 import pytest
 import requests
 
+from mesos_gpu.agent.opening import DEFAULT_EXECUTOR
 from tests.support.faults import Faults
 from tests.support.histories import PROFILES
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 BREAKING_S = 6.0 * PROFILES.get(os.environ.get("HYPOTHESIS_PROFILE", "ci"), 1.0)
 HEALED_S = 90.0
 SERVICES = ("master", "agent", "marathon")
+EXECUTOR = "executor"
+"""The default executor of a pod, in its container; it writes nothing, and its clock is the machine's."""
 APP = {"cmd": "exec sleep 1000", "cpus": 0.05, "mem": 32, "gpus": 1, "backoffSeconds": 1, "maxLaunchDelaySeconds": 2}
 JOBS = {"cmd": "sleep 0.2", "cpus": 0.05, "mem": 32, "backoffSeconds": 1, "maxLaunchDelaySeconds": 2}
+POD = {
+    "id": "/pod",
+    "containers": [
+        {"name": "one", "exec": {"command": {"shell": "exec sleep 1000"}}, "resources": {"cpus": 0.05, "mem": 32}}
+    ],
+    "scaling": {"kind": "fixed", "instances": 1},
+    "scheduling": {"backoff": {"backoff": 1, "maxLaunchDelay": 2}},
+}
+EXECUTOR_PROGRAM = os.fsencode(DEFAULT_EXECUTOR[-1])
+MIB = 1 << 20
 
 
 class Stage:
@@ -56,6 +69,20 @@ class Stage:
         found: dict[str, Any] = document["agents"][0] if service == "agent" else document[service]
         return found
 
+    def pid(self, service: str) -> int:
+        """Return the process of a service. Raises FileNotFoundError while there is none."""
+        if service != EXECUTOR:
+            return int(self.read(service)["pid"])
+        for process in Path("/proc").iterdir():
+            try:
+                ours = process.name.isdecimal() and Path(process / "cwd").readlink().is_relative_to(self.folder)
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                if ours and words[0] == os.fsencode(sys.executable) and EXECUTOR_PROGRAM in words:
+                    return int(process.name)
+            except OSError:
+                continue
+        raise FileNotFoundError("no executor")
+
     def ask(self, service: str, path: str, method: str = "GET", **more: Any) -> Any:
         """Return an answer's JSON, None for none: what is broken need not answer."""
         try:
@@ -76,16 +103,16 @@ class Stage:
         return self.faults.heal
 
     def stopped(self, service: str, _: random.Random) -> Callable[[], None]:
-        pid = int(self.read(service)["pid"])
+        pid = self.pid(service)
         os.kill(pid, signal.SIGSTOP)
         return lambda: os.kill(pid, signal.SIGCONT)
 
     def killed(self, service: str, _: random.Random) -> Callable[[], None]:
-        os.kill(int(self.read(service)["pid"]), signal.SIGKILL)
+        os.kill(self.pid(service), signal.SIGKILL)
         return lambda: None
 
     def descriptors(self, service: str, dice: random.Random) -> Callable[[], None]:
-        pid = int(self.read(service)["pid"])
+        pid = self.pid(service)
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         open_ = len(list(Path(f"/proc/{pid}/fd").iterdir()))
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (open_ + dice.randint(0, 3), before[1]))
@@ -94,6 +121,19 @@ class Stage:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
 
         return heal
+
+    def memory(self, service: str, dice: random.Random) -> Callable[[], None]:
+        """Leave a service the memory that it has, and hardly more: what it asks for is refused."""
+        pid = self.pid(service)
+        before = resource.prlimit(pid, resource.RLIMIT_AS)
+        has = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.prlimit(pid, resource.RLIMIT_AS, (has + dice.choice([0, 1, 8]) * MIB, before[1]))
+        return lambda: resource.prlimit(pid, resource.RLIMIT_AS, before)
+
+    def clock(self, service: str, dice: random.Random) -> Callable[[], None]:
+        """Set a service's clock forward or back, and right again: two jumps."""
+        self.faults.shift(f"mesos_gpu.{service}.service", dice.choice([-1, 1]) * dice.choice([2, 3600, 86400 * 3650]))
+        return self.faults.heal
 
 
 @pytest.fixture
@@ -109,10 +149,12 @@ def test_what_breaks_at_random_moments_heals_by_itself(stage: Stage) -> None:
     print(f"FAULTS_SEED={seed}")
     for app in ({"id": "/gpu", "instances": 2, **APP}, {"id": "/short", "instances": 1, **JOBS}):
         _eventually(lambda app=app: stage.ask("marathon", "/v2/apps", "POST", json=app) is not None)  # type: ignore[misc]
+    _eventually(lambda: stage.ask("marathon", "/v2/pods", "POST", json=POD) is not None)
     end = time.monotonic() + BREAKING_S
     while time.monotonic() < end:
-        service = dice.choice(SERVICES)
-        what = dice.choice([stage.disk, stage.disk, stage.stopped, stage.killed, stage.descriptors])
+        service = dice.choice((*SERVICES, EXECUTOR))
+        anywhere = [stage.stopped, stage.killed, stage.descriptors, stage.memory]
+        what = dice.choice(anywhere if service == EXECUTOR else [*anywhere, stage.disk, stage.disk, stage.clock])
         try:
             heal = what(service, dice)
         except (ProcessLookupError, PermissionError, FileNotFoundError):
@@ -151,8 +193,8 @@ def _is_well(stage: Stage, wanted: int) -> bool:
     """Return whether Marathon, master and agent know the same `wanted` tasks, each once, with a GPU of its own."""
     tasks = stage.ask("marathon", "/v2/apps//gpu/tasks")
     state, containers = stage.ask("master", "/state"), stage.ask("agent", "/containers")
-    gpus = stage.ask("agent", "/gpus")
-    if None in (tasks, state, containers, gpus) or stage.ask("marathon", "/v2/deployments"):
+    gpus, pod = stage.ask("agent", "/gpus"), stage.ask("marathon", "/v2/pods//pod::status")
+    if None in (tasks, state, containers, gpus, pod) or stage.ask("marathon", "/v2/deployments"):
         return False
     running = {task["id"] for task in tasks["tasks"] if task["state"] == "TASK_RUNNING"}
     booked = [
@@ -162,6 +204,8 @@ def _is_well(stage: Stage, wanted: int) -> bool:
         if task["name"] == "gpu" and task["state"] == "TASK_RUNNING"
     ]
     live = [one["executor_id"] for one in containers if one["executor_id"].startswith("gpu.")]
+    if pod["status"] != "STABLE" or len(pod["instances"]) != 1:
+        return False
     held = [gpu["container_id"] for gpu in gpus if gpu.get("container_id")]
     return (
         len(running) == wanted == len(booked) == len(live)

@@ -1,5 +1,5 @@
-/* Makes calls that write to disk fail in one program, as a control file says: errno, one call in how many, a word of
- * the program's command line. Preloaded into services of a box; their own logs and sockets are left alone. */
+/* Makes calls that write to disk fail in one program, as a control file says: errno, one call in how many, by how many
+ * seconds its clock is wrong, a word of the program's command line. Preloaded into services of a box; their own logs and sockets are left alone. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,9 +10,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-struct control { volatile int number, one_in; char victim[120]; };
+struct control { volatile int number, one_in, shift_s; char victim[116]; };
 static struct control *control;
 static char line[4096];
 
@@ -58,4 +59,11 @@ int open64(const char *path, int flags, ...) {
     va_list more; va_start(more, flags); mode_t mode = va_arg(more, mode_t); va_end(more);
     if (wants(flags) && strncmp(path, "/proc", 5) && strncmp(path, "/dev", 4) && fails()) return -1;
     return REAL(open64)(path, flags, mode);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int done = REAL(clock_gettime)(clock, now);
+    if (!done && clock == CLOCK_REALTIME && control && control->shift_s && strstr(line, control->victim))
+        now->tv_sec += control->shift_s;
+    return done;
 }

@@ -1,4 +1,4 @@
-"""Calls that fail on demand in a running service: a full disk, a read-only one, one that is broken."""
+"""Calls that fail on demand in a running service: a full disk, a read-only one, one that is broken; a wrong clock."""
 
 from __future__ import annotations
 
@@ -30,9 +30,14 @@ class Faults:
 
     def fail(self, victim: str, number: int, one_in: int = 1) -> None:
         """Let calls of programs with this word in their command line fail with an errno, one in so many."""
-        self._control[:SIZE] = struct.pack("ii120s", 0, one_in, victim.encode())
+        self._control[:SIZE] = struct.pack("iii116s", 0, one_in, 0, victim.encode())
         self._control[:4] = struct.pack("i", number)
+
+    def shift(self, victim: str, seconds: int) -> None:
+        """Let the clock of programs with this word in their command line go wrong by so many seconds."""
+        self._control[:SIZE] = struct.pack("iii116s", 0, 1, 0, victim.encode())
+        self._control[8:12] = struct.pack("i", seconds)
 
     def heal(self) -> None:
         """Let all be well."""
-        self._control[:4] = struct.pack("i", 0)
+        self._control[:12] = struct.pack("iii", 0, 1, 0)

@@ -1,4 +1,4 @@
-"""What flags say of how containers are hardened: system calls, privileges, processes, user namespaces.
+"""What flags say of how containers are hardened: system calls, AppArmor, privileges, processes, user namespaces.
 
 Source: Mesos src/slave/flags.cpp, src/slave/containerizer/mesos/isolators/linux/{seccomp,nnp}.cpp.
 """
@@ -42,7 +42,32 @@ def open_hardening(flags: Mapping[str, Any]) -> tuple[Hardening, Profiles]:
     if limit is not None:
         found = replace(found, pids_limit=limit or None)
     nnp, confined = NO_NEW_PRIVILEGES in flags["isolation"], not flags["user_privileges"]
+    if flags["apparmor_profile"]:
+        check_apparmor(flags["apparmor_profile"])
+        found = replace(found, apparmor=flags["apparmor_profile"])
     return replace(found, no_new_privileges=nnp, users_confined=confined), profiles
+
+
+def check_apparmor(profile: str, root: Path = Path("/")) -> None:
+    """Raise BadFlag unless the kernel has AppArmor on and this profile loaded; `root` is where /sys lies."""
+    try:
+        on = (root / "sys/module/apparmor/parameters/enabled").read_text().strip() == "Y"
+    except OSError:
+        on = False
+    if not on:
+        raise BadFlag("apparmor_profile", f"this kernel has no AppArmor, or has it off, so {profile} cannot hold")
+    listed = root / "sys/kernel/security/apparmor/profiles"
+    try:
+        # `docker-default (enforce)`
+        loaded = [line.rpartition(" (")[0] for line in listed.read_text().splitlines()]
+    except OSError as error:
+        raise BadFlag("apparmor_profile", f"which profiles are loaded cannot be read: {error}") from None
+    if profile not in loaded:
+        raise BadFlag(
+            "apparmor_profile",
+            f"{profile} is not loaded (`aa-status` lists those that are): `apparmor_parser -r FILE` loads one; "
+            "docker-default is there where Docker runs",
+        )
 
 
 def open_user_namespaces(text: str | None) -> IdRange | None:

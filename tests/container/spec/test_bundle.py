@@ -175,3 +175,8 @@ def test_what_a_task_sets_is_kept_but_where_the_plan_sets_it(
         entries = found[name].split(":")
         assert entries[0] == value
         assert len(entries) == len(set(entries))
+
+
+def test_a_profile_of_apparmor_is_told_to_the_runtime_by_name() -> None:
+    assert "apparmorProfile" not in composed()["process"]
+    assert composed(hardening=Hardening(apparmor="docker-default"))["process"]["apparmorProfile"] == "docker-default"
