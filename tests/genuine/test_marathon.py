@@ -115,3 +115,16 @@ def test_of_two_marathons_the_second_takes_over_and_finds_the_master_by_zookeepe
         box.until("it has the task", lambda: box.instances("a") == {task: "TASK_RUNNING"})
         box.until("it knows the master", lambda: box.told("agent", "list")[0]["id"] == box.agents[0].id)
         assert box.tasks() == {task: "TASK_RUNNING"}
+
+
+def test_a_gang_starts_whole_on_the_offers_of_two_machines_once_others_have_given_way(
+    newest: Release, make_box: MakeBox
+) -> None:
+    box = make_box(newest, agents=2, gpus=2, marathon=True)
+    plain = {"cmd": "sleep 1000", "cpus": 0.1, "mem": 32}
+    cheap = box.run_app({**plain, "id": "/cheap", "gpus": 1, "instances": 3, "preemptible": True})
+    box.marathon("POST", "/v2/apps", {**plain, "id": "/gang", "gpus": 2, "gang": {"size": 2}, "priority": 5})
+    box.until("both run", lambda: list(box.instances("gang").values()) == ["TASK_RUNNING"] * 2)
+    tasks = box.marathon("GET", "/v2/apps/gang/tasks")["tasks"]
+    assert (len({task["slaveId"] for task in tasks}), len({task["gang"]["id"] for task in tasks})) == (2, 1)
+    assert {box.tasks()[task_id] for task_id in cheap} == {"TASK_KILLED"}

@@ -14,6 +14,8 @@ from mesos_gpu.marathon.definitions.app import read_app
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.state.actions import Action, Decline, Kill, Launch, Publish, Revive
 from mesos_gpu.marathon.state.events import KillTasks, Offered, PutJob, RestartApp, StartRun, Tick
+from mesos_gpu.marathon.state.state import restored
+from mesos_gpu.marathon.store.rows import lasting_of, rows_of, saves_of
 from mesos_gpu.marathon.views.views import app_view, queue_view
 from tests.support.marathon.builders import RULES, SETTINGS, Run, app, job, offer, only, status
 
@@ -388,3 +390,14 @@ def test_another_marathon_is_not_sent_what_it_would_drop() -> None:
 
 def test_a_gang_of_which_nothing_else_is_said_is_one() -> None:
     assert read_app(app("/a", gang={"size": 4}), RULES)["instances"] == 4
+
+
+def test_a_marathon_that_starts_again_knows_its_gangs() -> None:
+    run = subscribed(app("/a", gpus=2, **PAIR))
+    one, other = started(run)
+    rows = [row for save in saves_of(run.state.lasting) for row in rows_of(save)]
+    lasting = lasting_of(rows)
+    assert lasting.instances == run.state.lasting.instances
+    run.state = restored(lasting)
+    run.subscribe()
+    assert kills(run.do(status(one, "TASK_FAILED"))) == {other}
