@@ -78,7 +78,7 @@ class Tree:
         self.apps: dict[str, RunSpec] = {spec.id: spec for spec in draft.apps()}
         self.groups: dict[str, Group] = draft.groups()
         self._draft, self._version = draft, version
-        self._given: list[RunSpec] = []
+        self._change = requests.Change(draft)
 
     def remove(self, group_id: str) -> None:
         """Take out a group with all that is in it; of the root, only what is in it."""
@@ -113,8 +113,8 @@ class Tree:
     def _put_apps(self, group_id: str, documents: list[Document], path: str) -> None:
         def read(document: Document) -> RunSpec:
             draft, version = self._draft, self._version
-            spec = requests.redefined(draft, document, version, base=group_id, groups=self.groups, others=self._given)
-            self._given.append(spec)
+            spec = requests.redefined(draft, document, version, base=group_id, groups=self.groups, change=self._change)
+            self._change.add(spec)
             return spec
 
         given = _read_all(documents, f"{path}/apps", group_id, read)

@@ -14,7 +14,7 @@ from mesos_gpu.marathon.definitions.app import canonical_id, read_app
 from mesos_gpu.marathon.definitions.app_ids import parent_id, top_group
 from mesos_gpu.marathon.definitions.app_settings import AppRules
 from mesos_gpu.marathon.definitions.external_rules import name_conflicts
-from mesos_gpu.marathon.definitions.ports import service_ports, service_ports_of
+from mesos_gpu.marathon.definitions.ports import ServicePorts, service_ports
 from mesos_gpu.marathon.definitions.resident_rules import resident_changes
 from mesos_gpu.marathon.definitions.runspec import RunSpec, restarted, versioned
 from mesos_gpu.marathon.definitions.timestamps import later_than
@@ -43,10 +43,11 @@ def put_apps(draft: Draft, event: PutApps) -> None:
     """Create or change apps. Raises InvalidApp, Conflict, Locked, NotFound or TooMany."""
     original: dict[str, RunSpec | None] = {}
     target: dict[str, RunSpec | None] = {}
-    version = next_version(draft)
+    version, groups, change = next_version(draft), draft.groups(), Change(draft)
     for document in event.documents:
-        spec, before = _next_spec(draft, document, event, version, [spec for spec in target.values() if spec])
+        spec, before = _next_spec(draft, document, event, version, groups, change)
         original[spec.id], target[spec.id] = before, spec
+        change.add(spec)
     deploy(draft, event.deployment_id, original, target, force=event.force, version=version)
 
 
@@ -121,21 +122,29 @@ def next_version(draft: Draft) -> str:
     return later_than(max([*known, *(root.version for root in draft.roots[:1])], default=None), draft.now_s)
 
 
+class Change:
+    """What apps of one change have to know of each other, kept so that thousands of them are read in one pass."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.ports = ServicePorts((spec.id, spec.document) for spec in draft.apps())
+        self.count = 0
+        """How many apps have been read."""
+
+    def add(self, spec: RunSpec) -> None:
+        """The next app has been read."""
+        self.ports.add(spec.id, spec.document)
+        self.count += 1
+
+
 def redefined(
-    draft: Draft,
-    document: object,
-    version: str,
-    *,
-    base: str,
-    groups: Mapping[str, Group],
-    others: Sequence[RunSpec],
+    draft: Draft, document: object, version: str, *, base: str, groups: Mapping[str, Group], change: Change
 ) -> RunSpec:
     """Return the app that a whole document in a group's list of apps defines; the present one when it says the same.
 
-    `groups` are those that are to be, `others` the apps of the same change before it. Raises InvalidApp, or Conflict
-    when a pod has its id.
+    `groups` are those that are to be; `change` has the apps of the same change before it. Raises InvalidApp, or
+    Conflict when a pod has its id.
     """
-    definition = _checked(draft, document, groups, others, base=base)
+    definition = _checked(draft, document, groups, change, base=base)
     before = draft.app(definition["id"])
     if before is not None and before.is_pod:
         raise Conflict(f"A pod with id [{before.id}] already exists.")
@@ -145,7 +154,12 @@ def redefined(
 
 
 def _next_spec(
-    draft: Draft, document: Mapping[str, Any], event: PutApps, version: str, others: Sequence[RunSpec]
+    draft: Draft,
+    document: Mapping[str, Any],
+    event: PutApps,
+    version: str,
+    groups: Mapping[str, Group],
+    change: Change,
 ) -> tuple[RunSpec, RunSpec | None]:
     given_id = document.get("id")
     app_id = canonical_id(given_id) if isinstance(given_id, str) and given_id else ""
@@ -158,7 +172,7 @@ def _next_spec(
         definition = _former(draft, app_id, document)
     else:
         base = before.definition if before is not None and event.partial else {}
-        definition = _checked(draft, _merged(base, document), draft.groups(), others)
+        definition = _checked(draft, _merged(base, document), groups, change)
     if before is not None and event.create is True:
         raise Conflict(f"An app with id [{app_id}] already exists.")
     if before is not None and definition == before.definition:
@@ -167,18 +181,16 @@ def _next_spec(
 
 
 def _checked(
-    draft: Draft, document: object, groups: Mapping[str, Group], others: Sequence[RunSpec], *, base: str = "/"
+    draft: Draft, document: object, groups: Mapping[str, Group], change: Change, *, base: str = "/"
 ) -> Mapping[str, Any]:
     app = read_app(document, rules_for(draft, document, groups, base), base=base)
     before = draft.app(app["id"])
-    used = {
-        port for spec in (*draft.apps(), *others) if spec.id != app["id"] for port in service_ports_of(spec.document)
-    }
+    used = change.ports.of_others(app["id"])
     try:
         complete = service_ports(app, before.document if before else None, used, draft.settings.service_ports)
     except ValueError as error:
         raise NoPortLeft(str(error)) from None
-    if before is not None and (problems := list(resident_changes(before, RunSpec(complete), len(others)))):
+    if before is not None and (problems := list(resident_changes(before, RunSpec(complete), change.count))):
         raise InvalidApp(problems)
     return complete
 

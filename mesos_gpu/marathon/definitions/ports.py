@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -142,6 +143,28 @@ def service_ports_of(app: Mapping[str, Any]) -> list[int]:
     if mappings:
         return [mapping["servicePort"] for mapping in mappings]
     return [definition["port"] for definition in app.get("portDefinitions", [])]
+
+
+class ServicePorts:
+    """The service ports of many apps, counted once: of a change of thousands each asks for those of the others."""
+
+    def __init__(self, apps: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> None:
+        """`apps` are ids with documents."""
+        self._uses: Counter[int] = Counter()
+        self._own: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        for app_id, app in apps:
+            self.add(app_id, app)
+
+    def add(self, app_id: str, app: Mapping[str, Any]) -> None:
+        """Count an app, or another version of one."""
+        ports = service_ports_of(app)
+        self._uses.update(ports)
+        self._own[app_id].update(ports)
+
+    def of_others(self, app_id: str) -> set[int]:
+        """Return what apps other than this one have."""
+        own = self._own.get(app_id) or {}
+        return set(self._uses) - {port for port, uses in own.items() if self._uses[port] == uses}
 
 
 def _lowest_free(taken: set[int], span: tuple[int, int]) -> int:
