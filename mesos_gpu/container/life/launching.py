@@ -67,6 +67,9 @@ from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import LaunchPlan
 from mesos_gpu.mesos.ids import ContainerId
 
+AT_ONCE = 16
+"""So many containers are started at once: were it all of 200, each step would wait for 199, and so would who asks."""
+
 
 class Launcher:
     """Starts what `Containerizer` has admitted; what it began and could not finish, its caller releases."""
@@ -87,6 +90,7 @@ class Launcher:
         remapping: Remapping,
     ) -> None:
         self._remapping = remapping
+        self._turns = asyncio.Semaphore(AT_ONCE)
         self._networks, self._profiles = networks, profiles
         self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
         self._checkpoints, self._bundles, self._mounts, self._provisioner = checkpoints, bundles, mounts, provisioner
@@ -102,16 +106,31 @@ class Launcher:
 
         Raises MesosGpuError, OSError.
         """
-        self._cgroups.expect()
-        user, roots = find_user(config.user), _written_by_tasks(config, outermost)
-        check_sandbox(config.sandbox, roots)  # else the runtime would make it, on the host
-        ids = self._remapping.admit(container, outermost)
-        self._checkpoints.save(container.record)
-        stages.mark("on record")
+        async with self._turns:
+            self._cgroups.expect()
+            user, roots = find_user(config.user), _written_by_tasks(config, outermost)
+            check_sandbox(config.sandbox, roots)  # else the runtime would make it, on the host
+            ids = self._remapping.admit(container, outermost)
+            self._checkpoints.save(container.record)
+            stages.mark("on record")
         image = None
         if config.image is not None:
             image = await self._pull(container, config.image, progress)
+        async with self._turns:
             self._cgroups.expect()  # again: a pull takes its time
+            return await self._start(container, config, image, outermost, user, roots, ids)
+
+    async def _start(
+        self,
+        container: LiveContainer,
+        config: ContainerConfig,
+        image: Image | None,
+        outermost: LiveContainer | None,
+        user: HostUser,
+        roots: tuple[Path, ...],
+        ids: IdRange | None,
+    ) -> int:
+        """Start what is on record, and has its image; return the pid of its init."""
         plan = self._plan(container, config, image, outermost)
         stages.mark("GPUs given")
         bundle = self._bundles / config.container_id

@@ -163,7 +163,7 @@ class ServicePorts:
 
     def of_others(self, app_id: str) -> set[int]:
         """Return what apps other than this one have."""
-        own = self._own.get(app_id) or {}
+        own = self._own[app_id]
         return set(self._uses) - {port for port, uses in own.items() if self._uses[port] == uses}
 
 
