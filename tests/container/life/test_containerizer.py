@@ -5,12 +5,15 @@ import os
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mesos_gpu.container import Containerizer
 from mesos_gpu.container.host.runtime import find_init
 from mesos_gpu.container.host.users import find_user
+from mesos_gpu.container.life import launching
+from mesos_gpu.container.life.launching import Launcher
 from mesos_gpu.container.spec.config import ImageAsk
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, NotEnoughGpus, NotFound
@@ -217,11 +220,29 @@ async def test_what_a_container_uses_is_told_in_mesos_names(box: Box, containeri
     await containerizer.destroy("c")
 
 
-async def test_ten_containers_start_side_by_side(box: Box, containerizer: Containerizer) -> None:
-    names = [f"c{number}" for number in range(10)]
+async def test_many_containers_start_side_by_side_and_not_all_at_once(
+    box: Box, containerizer: Containerizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What each does at its start holds up everybody else in this process, if only for a moment."""
+    under_way, most, compose = set[str](), list[int](), launching.compose
+    ended = Launcher._note_running
+
+    def begins(config: Any, *more: Any) -> Any:
+        under_way.add(config.container_id)
+        most.append(len(under_way))
+        return compose(config, *more)
+
+    def ends_(self: Launcher, container: Any, supervised: Any) -> None:
+        under_way.discard(container.record.container_id)
+        ended(self, container, supervised)
+
+    monkeypatch.setattr(launching, "compose", begins)
+    monkeypatch.setattr(Launcher, "_note_running", ends_)
+    names = [f"c{number}" for number in range(launching.AT_ONCE + 8)]
     pids = await asyncio.gather(*(containerizer.launch(box.config(n, shell=f"echo {n}; exit 7")) for n in names))
     ends = await asyncio.gather(*(containerizer.wait(name) for name in names))
-    assert len(set(pids)) == 10
+    assert len(set(pids)) == len(names)
+    assert 1 < max(most) <= launching.AT_ONCE
     assert {end.exit_code for end in ends} == {7}
     assert [box.said(name) for name in names] == [f"{name}\n" for name in names]
 

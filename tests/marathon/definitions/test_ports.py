@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.marathon.definitions.ports import service_ports, take_ports, wishes
+from mesos_gpu.marathon.definitions.ports import ServicePorts, service_ports, service_ports_of, take_ports, wishes
 from mesos_gpu.mesos.resources import Resources
 from tests.support.marathon.builders import ranges, spec
 
@@ -94,3 +94,14 @@ def test_required_ports_are_not_replaced_by_service_ports() -> None:
 def test_no_service_port_left_is_an_error() -> None:
     with pytest.raises(ValueError, match="10000 to 20000"):
         service_ports(spec().document, None, set(range(10000, 20001)))
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.integers(1, 5), max_size=3)), max_size=8))
+def test_service_ports_that_were_counted_once_are_those_of_the_others(apps: list[tuple[str, list[int]]]) -> None:
+    documents = [(app_id, definitions(*ports)) for app_id, ports in apps]
+    counted = ServicePorts(documents[:3])
+    for app_id, document in documents[3:]:
+        counted.add(app_id, document)
+    for asking in "abcd":
+        others = {port for app_id, document in documents if app_id != asking for port in service_ports_of(document)}
+        assert counted.of_others(asking) == others
