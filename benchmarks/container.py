@@ -82,9 +82,12 @@ async def copy_bundle(containerizer: Containerizer, run: Path, bundle: Path) -> 
     (bundle / "config.json").write_text(json.dumps(document))
 
 
+def p95(times: list[float]) -> float:
+    return sorted(times)[int(len(times) * 0.95)]
+
+
 def show(label: str, times: list[float]) -> None:
-    p95 = sorted(times)[int(len(times) * 0.95)]
-    print(f"{label:28} median {statistics.median(times):6.1f} ms   p95 {p95:6.1f} ms   of {len(times)}")
+    print(f"{label:28} median {statistics.median(times):6.1f} ms   p95 {p95(times):6.1f} ms   of {len(times)}")
 
 
 async def main() -> None:

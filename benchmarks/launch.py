@@ -3,8 +3,12 @@
     ./run bench launch [--runs 30]
 
 A framework over plain HTTP accepts an offer with one task that runs `true`; the clock stops when TASK_RUNNING is read
-from its event stream, two acknowledged statuses and four processes later. The bare run is `crun run` (else `runc run`)
-of the very config.json that the agent wrote for such a task. They take turns, so that a busy machine slows both.
+from its event stream, two acknowledged statuses and four processes later, and again when TASK_FINISHED is. The bare run
+is `crun run` (else `runc run`) of the very config.json that the agent wrote for such a task, to the end of `true` and
+the removal of the container; `plain` is the same without the compiled filter of system calls that the agent put there
+for crun (container/host/filters.py), as any other engine writes it. All take turns: a busy machine slows each of them.
+
+Then the stages of these launches, by the agent's --trace_launches.
 """
 
 from __future__ import annotations
@@ -12,18 +16,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
+import re
 import statistics
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from benchmarks.container import SETTLE_S, WARM_UPS, bare_ms, show
+from benchmarks.container import SETTLE_S, WARM_UPS, bare_ms, p95, show
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.runtime import find_program
 from mesos_gpu.local import UpOptions, down, status, up
@@ -38,6 +44,8 @@ FRAMEWORK = {
     "capabilities": [{"type": "GPU_RESOURCES"}, {"type": "MULTI_ROLE"}],
 }
 NEEDS = {"cpus": 0.1, "mem": 64, "gpus": 1}
+RUNNING_AIM, FINISHED_AIM = 1.15, 1.3
+STAGE = re.compile(r"([^,:]+) (\d+\.\d+) \(\+(\d+\.\d+)\)")
 
 
 class Framework:
@@ -57,8 +65,8 @@ class Framework:
         self._events = _events(answer)
         self._id = (await self._next("SUBSCRIBED"))["framework_id"]
 
-    async def run(self, command: str, *, until: str) -> tuple[float, str]:
-        """Launch a task on the next offer; return milliseconds to TASK_RUNNING, and its container, after `until`."""
+    async def run(self, command: str, *, until: str) -> tuple[dict[str, float], str]:
+        """Launch a task on the next offer; return milliseconds to each state, and its container, after `until`."""
         offer = await self._offer()
         role = {"allocation_info": {"role": "benchmark"}}
         task = {
@@ -72,14 +80,15 @@ class Framework:
         accept = {"offer_ids": [offer["id"]], "operations": [launch], "filters": {"refuse_seconds": 0}}
         began = time.perf_counter()
         await self._call("ACCEPT", accept=accept)
-        took_ms = 0.0
+        took_ms: dict[str, float] = {}
         while True:
             status = (await self._next("UPDATE"))["status"]
-            if status["state"] == "TASK_RUNNING":
-                took_ms = (time.perf_counter() - began) * 1e3
+            mine = status["task_id"] == task["task_id"]  # and no second word of one that was slow to be acknowledged
+            if mine:
+                took_ms.setdefault(status["state"], (time.perf_counter() - began) * 1e3)
             known = {key: status[key] for key in ("agent_id", "task_id", "uuid")}
             await self._call("ACKNOWLEDGE", acknowledge=known)
-            if status["state"] == until:
+            if mine and status["state"] == until:
                 return took_ms, status["container_status"]["container_id"]["value"]
             if status["state"] not in ("TASK_STARTING", "TASK_RUNNING"):
                 raise SystemExit(f"the task ended: {status}")
@@ -123,7 +132,8 @@ async def measure(work_dir: Path, runs: int) -> None:
     program = next(path for path in map(find_program, ("crun", "runc")) if path is not None)
     timeout = aiohttp.ClientTimeout(total=None, sock_read=120)
     mounts = MountNamespace(work_dir / "host")
-    ours, bare = [], []
+    ours: list[dict[str, float]] = []
+    bare, plain = [], []
     async with aiohttp.ClientSession(timeout=timeout) as session:
         framework = Framework(session, status(work_dir)["master"]["url"])
         await framework.subscribe()
@@ -138,17 +148,43 @@ async def measure(work_dir: Path, runs: int) -> None:
             ]
             document["root"]["path"] = str(work_dir / "host")
             (work_dir / "config.json").write_text(json.dumps(document))
+            (work_dir / "plain").mkdir()
+            document.pop("annotations", None)
+            (work_dir / "plain" / "config.json").write_text(json.dumps(document))
             for turn in range(WARM_UPS + runs):
                 await asyncio.sleep(SETTLE_S)
                 ours.append((await framework.run("true", until="TASK_FINISHED"))[0])
                 await asyncio.sleep(SETTLE_S)
                 bare.append(await mounts.run(partial(bare_ms, program, work_dir, f"bare-{turn}")))
+                await asyncio.sleep(SETTLE_S)
+                plain.append(await mounts.run(partial(bare_ms, program, work_dir / "plain", f"plain-{turn}")))
         finally:
             await framework.teardown()
             mounts.close()
-    show("ACCEPT to TASK_RUNNING", ours[WARM_UPS:])
-    show(f"bare {program.name} run", bare[WARM_UPS:])
-    print(f"ratio of medians: {statistics.median(ours[WARM_UPS:]) / statistics.median(bare[WARM_UPS:]):.2f}")
+    running = [times["TASK_RUNNING"] for times in ours[WARM_UPS:]]
+    finished = [times["TASK_FINISHED"] for times in ours[WARM_UPS:]]
+    bare, plain = bare[WARM_UPS:], plain[WARM_UPS:]
+    show("ACCEPT to TASK_RUNNING", running)
+    show("ACCEPT to TASK_FINISHED", finished)
+    show(f"bare {program.name} run", bare)
+    show(f"bare {program.name} run, plain", plain)
+    for name, times, aim in (("TASK_RUNNING", running, RUNNING_AIM), ("TASK_FINISHED", finished, FINISHED_AIM)):
+        for baseline, others in (("the same bundle", bare), ("the plain bundle", plain)):
+            medians, tails = statistics.median(times) / statistics.median(others), p95(times) / p95(others)
+            print(f"{name} to {baseline}: ratio of medians {medians:.2f}, of p95 {tails:.2f} (aim: {aim})")
+
+
+def show_stages(logs: Iterable[Path], tasks: int) -> None:
+    """Print the medians of the stages of the last tasks that agents traced."""
+    lines = [line for log in logs for line in log.read_text().splitlines() if ": launch of " in line]
+    stages: dict[str, list[tuple[float, float]]] = {}
+    for line in lines[-tasks:]:
+        for stage, at, took in STAGE.findall(line.partition(" in ms:")[2]):
+            stages.setdefault(stage.strip(), []).append((float(at), float(took)))
+    print(f"the agent's stages, medians of {len(lines[-tasks:])} tasks, in ms since the task came from the master:")
+    for stage, times in stages.items():
+        at, took = (statistics.median(column) for column in zip(*times, strict=True))
+        print(f"  {stage:24} at {at:7.2f}   took {took:6.2f}")
 
 
 def main() -> None:
@@ -157,11 +193,13 @@ def main() -> None:
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory(prefix="mesos-gpu-benchmark-") as folder:
         work_dir = Path(folder)
+        os.environ["MESOS_TRACE_LAUNCHES"] = "true"
         up(UpOptions(work_dir=work_dir, master_port=0, agent_port=0, marathon_port=0, detach=True, open=True))
         try:
             asyncio.run(measure(work_dir, runs))
         finally:
             down(work_dir, keep_tasks=False)
+        show_stages(work_dir.rglob("*agent*.log"), runs)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,9 @@ class FakeContainerizer:
     def pid_of(self, container_id: str) -> int | None:
         return 4711 if container_id in self.running else None
 
+    def expect(self) -> None:
+        pass
+
     def network_infos(self, container_id: str) -> Sequence[Mapping[str, Any]]:
         return self.networks.get(container_id, ())
 

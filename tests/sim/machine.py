@@ -267,6 +267,9 @@ class SimulatedContainers:
         """See Containerizer: nothing here is frozen."""
         return None
 
+    def expect(self) -> None:
+        pass
+
     def network_infos(self, container_id: ContainerId) -> Sequence[Mapping[str, Any]]:
         """See Containers."""
         return ()

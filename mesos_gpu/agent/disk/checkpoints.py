@@ -149,10 +149,13 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
 
     `durable`: a power cut does not undo it.
     """
-    new = not path.parent.is_dir()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    temporary, new = path.with_name(f".{path.name}.new"), False
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    try:
+        opened = os.open(temporary, flags, 0o600)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened, new = os.open(temporary, flags, 0o600), True
     with os.fdopen(opened, "wb") as file:
         os.fchmod(opened, 0o600)
         file.write(data)
@@ -168,10 +171,13 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
 
 def point_latest(folder: Path, name: str) -> None:
     """Make `folder/latest` a link to its entry `name`, at once for whoever looks."""
-    folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f".{LATEST}.new"
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(name)
+    try:
+        temporary.symlink_to(name)
+    except OSError:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(name)
     temporary.replace(folder / LATEST)
 
 

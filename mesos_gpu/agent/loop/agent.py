@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from mesos_gpu import stages
 from mesos_gpu.agent.clock import Clock
 from mesos_gpu.agent.cluster.authentication import Authentication, Patience
 from mesos_gpu.agent.cluster.master_link import Incoming, LinkBroke, MasterLink, Ping, Welcome
@@ -393,7 +392,7 @@ class Agent:
             case KeepResources() | ApplyOperation() | OperationAcknowledged() | ReconcileOperations():
                 self._operate(incoming)
             case ev.RunTask():
-                stages.arrived()
+                self._runner.expect()
                 tasks = tuple(t for t in incoming.tasks if self._is_ours(t))
                 unknown = not self.holdings.operations.knows(tasks)
                 self.post(replace(incoming, tasks=tasks, unknown=unknown))

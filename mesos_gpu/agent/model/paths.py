@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from mesos_gpu.mesos.ids import AgentId, ContainerId, ExecutorId, FrameworkId, Role, TaskId
 
 MAX_ID_BYTES = 255
 """What one component of a path can hold."""
+REMEMBERED = 1024
+"""How many paths of each kind are kept: each is asked for up to a dozen times while its task comes and goes."""
 
 
 def is_path_safe(identifier: str) -> bool:
@@ -19,6 +22,7 @@ def is_path_safe(identifier: str) -> bool:
     )
 
 
+@lru_cache(maxsize=REMEMBERED)
 def run_directory(
     agent_id: AgentId, framework: FrameworkId, executor: ExecutorId, container_id: ContainerId
 ) -> PurePosixPath:
@@ -26,6 +30,7 @@ def run_directory(
     return executor_directory(agent_id, framework, executor) / "runs" / container_id
 
 
+@lru_cache(maxsize=REMEMBERED)
 def task_directory(
     agent_id: AgentId, framework: FrameworkId, executor: ExecutorId, container_id: ContainerId, task: TaskId
 ) -> PurePosixPath:
@@ -33,11 +38,13 @@ def task_directory(
     return run_directory(agent_id, framework, executor, container_id) / "tasks" / task
 
 
+@lru_cache(maxsize=REMEMBERED)
 def executor_directory(agent_id: AgentId, framework: FrameworkId, executor: ExecutorId) -> PurePosixPath:
     """Return the path of an executor, relative like `run_directory`."""
     return framework_directory(agent_id, framework) / "executors" / executor
 
 
+@lru_cache(maxsize=REMEMBERED)
 def framework_directory(agent_id: AgentId, framework: FrameworkId) -> PurePosixPath:
     """Return the path of a framework, relative like `run_directory`."""
     return PurePosixPath("slaves") / agent_id / "frameworks" / framework

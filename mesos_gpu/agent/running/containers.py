@@ -59,6 +59,9 @@ class Containers(Protocol):
         `progress` is told how far a pull of its image is.
         """
 
+    def expect(self) -> None:
+        """A container will be launched in a moment: what can be waited for before it is known may begin."""
+
     async def wait(self, container_id: ContainerId) -> Termination:
         """Return how it ended, once what it held is free. Raises NotFound."""
 
@@ -166,6 +169,11 @@ class Runner:
         self._gpus: dict[str, int] = {}
         """How many GPUs each container that may be resized was last to have."""
         self._shrinking: set[str] = set()
+
+    def expect(self) -> None:
+        """Tasks have come from the master, of which some will be launched."""
+        stages.arrived()
+        self._containers.expect()
 
     def launch(self, action: act.Launch) -> None:
         """Make the sandbox and launch; then wait for the end."""

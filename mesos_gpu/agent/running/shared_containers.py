@@ -40,6 +40,10 @@ class SharedContainers:
         await self._turns.add([config.container_id])
         return pid
 
+    def expect(self) -> None:
+        """A container will be launched in a moment."""
+        self._containers.expect()
+
     async def wait(self, container_id: ContainerId) -> Termination:
         """Return how it ended."""
         try:

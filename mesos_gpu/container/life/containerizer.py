@@ -188,6 +188,10 @@ class Containerizer:
         outermost = self._containers[top_level(config.container_id)] if is_nested(config.container_id) else None
         return await self._run(container, self._launcher.start(container, config, progress, outermost))
 
+    def expect(self) -> None:
+        """A container will be launched in a moment: the kernel's wait before a change of cgroup begins."""
+        self._cgroups.expect()
+
     async def enter(self, config: SessionConfig) -> Attachment:
         """Run a command inside a running container, as a container of class DEBUG; return what it says.
 
