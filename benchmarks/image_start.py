@@ -81,6 +81,9 @@ async def _bundle(containerizer: Containerizer, image: Image, name: str, folder:
     document = msgspec.json.decode((folder / "run" / "bundles" / "sample" / "config.json").read_bytes())
     await containerizer.destroy("sample")
     document["root"]["path"] = str(bundle / "rootfs")
+    for mount in document["mounts"]:  # ours is held at a place of its own while the container starts
+        if mount["source"].endswith("/shown/sandbox"):
+            mount["source"] = str(folder)
     document["process"]["args"] = [*document["process"]["args"][:-2], "true"]
     (bundle / "config.json").write_bytes(msgspec.json.encode(document))
     return bundle

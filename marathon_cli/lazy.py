@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -57,6 +56,8 @@ class LazyGroup(click.Group):
         args = self._spelled(args)
         word = args[0]
         if not word.startswith("-") and self.get_command(ctx, word) is None:
+            import difflib
+
             near = difflib.get_close_matches(word, self.list_commands(ctx), n=3)
             said = f"; did you mean {' or '.join(near)}?" if near else ""
             from marathon_cli.command_hints import MEANT

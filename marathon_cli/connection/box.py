@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
-import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mesos_gpu.errors import Unavailable
 
@@ -43,7 +41,7 @@ def found_work_dir(environ: Mapping[str, str], system: Path = SYSTEM_WORK_DIR) -
 def is_up(work_dir: Path) -> bool:
     """Return whether a box runs in a work_dir, as far as we may know."""
     try:
-        return _runs(int(json.loads((work_dir / "box.json").read_bytes())["pid"]))
+        return _runs(int(_read((work_dir / "box.json").read_bytes())["pid"]))
     except (OSError, ValueError, TypeError, LookupError):
         return False
 
@@ -68,7 +66,7 @@ def box_login(work_dir: Path) -> BoxLogin | None:
     None when no box runs there, it asks nobody, or it does not let us in.
     """
     try:
-        box = json.loads((work_dir / "box.json").read_bytes())
+        box = _read((work_dir / "box.json").read_bytes())
         if box.get("open", True) or not _runs(int(box["pid"])):
             return None
         services = [box["master"], *box["agents"]]
@@ -95,12 +93,14 @@ def _enter(control: str) -> str:
 
     Raises OSError, ValueError, LookupError.
     """
+    import socket  # for members of a group alone
+
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(_ENTER_S)
         line.connect(control)
         line.sendall(b'{"ask": "enter"}\n')
         with line.makefile("rb") as answers:
-            answer = json.loads(answers.readline())
+            answer = _read(answers.readline())
     if "error" in answer:
         raise Unavailable(str(answer["error"]))
     return str(answer["marathon"])
@@ -110,7 +110,7 @@ def find_marathon(work_dir: Path) -> str:
     """Return the URL of the Marathon of the box in `work_dir`. Raises Unavailable when no box runs there."""
     note = work_dir / "box.json"
     try:
-        box = json.loads(note.read_bytes())
+        box = _read(note.read_bytes())
         pid, url = int(box["pid"]), str(box["marathon"]["url"])
     except FileNotFoundError:
         raise Unavailable(f"no box runs in {work_dir}. {_ADVICE}") from None
@@ -126,6 +126,13 @@ def find_marathon(work_dir: Path) -> str:
         except (OSError, ValueError, LookupError) as error:
             raise Unavailable(f"the box in {work_dir} does not answer at {box['control']}: {error}") from None
     return url
+
+
+def _read(note: bytes) -> Any:
+    """Return what a note or an answer says. Raises ValueError."""
+    import json  # every command looks for a note; what only prints, and where there is none, need not read one
+
+    return json.loads(note)
 
 
 def _runs(pid: int) -> bool:

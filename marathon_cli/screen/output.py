@@ -5,7 +5,6 @@ A command hands over one value with its table and its names; `-o` and `-q` decid
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -81,6 +80,8 @@ def render(value: Any, output: Output, *, table: Callable[[], Table], names: Seq
     Elsewhere than on a terminal every row of a table is one line, and nothing is left out or cut.
     """
     if output.form == "json":
+        import json
+
         return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     if output.form == "yaml":
         from marathon_cli.document.yaml_text import write_yaml

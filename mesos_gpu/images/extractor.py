@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -23,16 +24,34 @@ class Extractor:
     def __init__(self, workers: int) -> None:
         self._room = asyncio.Semaphore(workers)
         self._idle: list[asyncio.subprocess.Process] = []
+        self._busy = 0
+        self._workers, self._starting = workers, list[asyncio.Future[None]]()
+
+    def expect(self, layers: int) -> None:
+        """So many layers will come: have workers for them start while they are fetched. What fails is tried again."""
+        there = len(self._idle) + len(self._starting) + self._busy
+        for _ in range(min(layers, self._workers) - there):
+            starting = asyncio.ensure_future(self._stand_by())
+            self._starting.append(starting)
+            starting.add_done_callback(self._starting.remove)
+
+    async def _stand_by(self) -> None:
+        with suppress(ImageError):
+            self._idle.append(await self._start())
 
     async def extract(self, blob: Path, into: Path, diff_id: str, limits: LayerLimits) -> Extracted:
         """Unpack a layer as `extract_layer` does. Raises ImageError. Cancelled, its worker is gone on return."""
         async with self._room:
+            while self._starting and not self._idle:
+                await asyncio.wait(self._starting, return_when=asyncio.FIRST_COMPLETED)
             worker = self._idle.pop() if self._idle else await self._start()
             done = False
+            self._busy += 1
             try:
                 answer = await self._ask(worker, Job(str(blob), str(into), diff_id, limits))
                 done = True
             finally:
+                self._busy -= 1
                 if done:
                     self._idle.append(worker)
                 else:
@@ -43,15 +62,18 @@ class Extractor:
 
     async def rest(self) -> None:
         """End the workers that have nothing to do."""
+        if self._starting:
+            await asyncio.wait(self._starting)
         idle, self._idle = self._idle, []
         for worker in idle:
             await _end(worker)
 
     async def _start(self) -> asyncio.subprocess.Process:
-        path = [entry for entry in sys.path if Path(entry).is_absolute()]
+        # Without `site` a tree that is installed in place would not be found: it is named.
+        path = [str(Path(__file__).absolute().parents[2]), *(entry for entry in sys.path if Path(entry).is_absolute())]
         try:
             return await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-c", _CODE, str(os.getpid()), *path),
+                *(sys.executable, "-I", "-S", "-c", _CODE, str(os.getpid()), *path),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )

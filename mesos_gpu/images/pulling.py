@@ -71,6 +71,7 @@ class Puller:
             self._check(reference, manifest, config)
             blobs = dict(zip(config.diff_ids, manifest.layers, strict=True))
             self._needed.update(blobs.keys())
+            self._extractor.expect(sum(diff_id not in self._sizes for diff_id in blobs))
             try:
                 await self._bring(reference, blobs, tell)
             finally:

@@ -1,19 +1,20 @@
 """The process that unpacks layers: one job a line on stdin, one answer a line on stdout.
 
 A process rather than a thread: it does not hold the event loop up, it can be ended in the middle, what it may take is
-limited by the kernel, and a parser that a hostile layer brings down is not the agent's.
+limited by the kernel, and a parser that a hostile layer brings down is not the agent's. Each cold pull starts it, so it
+imports little: json and not msgspec, and nothing of `site`.
 """
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import resource
 import signal
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
-
-import msgspec
 
 from mesos_gpu.errors import ImageError
 from mesos_gpu.images.layers import Extracted, LayerLimits, extract_layer
@@ -22,7 +23,8 @@ MAX_MEMORY = 1 << 30
 _PR_SET_PDEATHSIG = 1
 
 
-class Job(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Job:
     """One layer to unpack."""
 
     blob: str
@@ -31,7 +33,8 @@ class Job(msgspec.Struct, frozen=True):
     limits: LayerLimits
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+@dataclass(frozen=True, slots=True)
+class Answer:
     """What became of a job: one of the two."""
 
     extracted: Extracted | None = None
@@ -47,12 +50,12 @@ def main(parent: int) -> None:
     os.umask(0)
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    decoder, encoder = msgspec.json.Decoder(Job), msgspec.json.Encoder()
     for line in sys.stdin.buffer:
-        job = decoder.decode(line)
+        words = json.loads(line)
+        job = Job(**{**words, "limits": LayerLimits(**words["limits"])})
         try:
             answer = Answer(extracted=extract_layer(Path(job.blob), Path(job.into), job.diff_id, job.limits))
         except ImageError as error:
             answer = Answer(error=str(error))
-        sys.stdout.buffer.write(encoder.encode(answer) + b"\n")
+        sys.stdout.buffer.write(json.dumps(asdict(answer)).encode() + b"\n")
         sys.stdout.buffer.flush()
