@@ -1,0 +1,209 @@
+"""What a box costs that has nothing to do: how soon it is ready, what memory and processor it holds, also with tasks.
+
+    ./run bench box [--ups 5] [--idle 20] [--tasks 0]
+
+`up --detach`, a whole process, until it has ended: then the services answer and the agent is registered. Memory is the
+proportional set size (PSS) of the supervisor and its services, processor time theirs over --idle seconds. With
+--tasks 1000 the same again while so many containers run `sleep` and nothing happens: by task, with conmon and what is
+in the containers beside. The baseline of `up` is `python -c pass` four times, one after the other: what four Python
+programs take that do nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Collection
+from pathlib import Path
+
+import aiohttp
+
+from benchmarks.cli import MESOS_GPU, compiled, run_quietly
+from benchmarks.launch import FRAMEWORK, Framework
+from mesos_gpu.local import status
+
+UP_AIM_S, PSS_AIM_MIB, CPU_AIM = 1.0, 100.0, 0.001
+PROGRAMS = 4
+BATCH = 50
+"""How many tasks are begun before their statuses are waited for."""
+
+
+def supervisor(work_dir: Path) -> int:
+    """Return the process that starts a box's services."""
+    pid: int = json.loads((work_dir / "box.json").read_bytes())["pid"]
+    return pid
+
+
+def family(root: int) -> dict[int, str]:
+    """Return a process and all below it, with what each runs."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found and pid not in found}:
+        found |= more
+    return {pid: _runs(pid) for pid in found}
+
+
+def _runs(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+    except OSError:
+        return ""
+
+
+def pss_mib(pids: Collection[int]) -> float:
+    """Return the proportional set sizes of processes, all together."""
+    total = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+def cpu_s(pids: Collection[int]) -> float:
+    """Return the processor time that processes have had."""
+    ticks = 0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def up_s(work_dir: Path, environment: dict[str, str]) -> float:
+    """Return how long `up --detach` takes."""
+    ports = [f"--{name}_port=0" for name in ("master", "agent", "marathon")]
+    command = [str(MESOS_GPU), "up", "--detach", "--open", f"--work_dir={work_dir}", "--gpu_driver=simulated", *ports]
+    began = time.perf_counter()
+    run_quietly(command, environment)
+    return time.perf_counter() - began
+
+
+def bare_s(environment: dict[str, str]) -> float:
+    """Return what as many Python programs as a box has take, one after the other, that do nothing."""
+    began = time.perf_counter()
+    for _ in range(PROGRAMS):
+        subprocess.run([sys.executable, "-c", "pass"], check=True, env=environment)
+    return time.perf_counter() - began
+
+
+def show_idle(name: str, work_dir: Path, idle_s: float) -> None:
+    """Print what the supervisor and its services hold and use while nothing happens."""
+    processes = family(supervisor(work_dir))
+    time.sleep(2)
+    before = cpu_s(processes)
+    time.sleep(idle_s)
+    share = (cpu_s(processes) - before) / idle_s
+    print(f"{name}: {len(processes)} processes, PSS {pss_mib(processes):.1f} MiB, {share * 100:.2f} % of a core")
+    for pid, command in sorted(processes.items()):
+        print(f"  {pss_mib([pid]):6.1f} MiB  {command[:100]}")
+
+
+class Sleepers(Framework):
+    """A scheduler with many tasks that sleep."""
+
+    async def begin(self, tasks: int) -> None:
+        """Return when all of them run."""
+        waiting, running = tasks, 0
+        while running < tasks:
+            kind, event = await self._any("OFFERS", "UPDATE")
+            if kind == "UPDATE":
+                told = event["status"]
+                await self._call("ACKNOWLEDGE", acknowledge={key: told[key] for key in ("agent_id", "task_id", "uuid")})
+                running += told["state"] == "TASK_RUNNING"
+                if told["state"] not in ("TASK_STARTING", "TASK_RUNNING"):
+                    raise SystemExit(f"a task ended: {told}")
+                continue
+            for offer in event["offers"]:
+                count = min(waiting, BATCH)
+                waiting -= count
+                launch = {"type": "LAUNCH", "launch": {"task_infos": [self._task(offer) for _ in range(count)]}}
+                accept = {"offer_ids": [offer["id"]], "operations": [launch], "filters": {"refuse_seconds": 0}}
+                await self._call("ACCEPT", accept=accept)
+
+    def _task(self, offer: dict[str, dict[str, str]]) -> dict[str, object]:
+        role = {"allocation_info": {"role": "benchmark"}}
+        needs = {"cpus": 0.001, "mem": 1}
+        return {
+            "name": "sleeper",
+            "task_id": {"value": str(uuid.uuid4())},
+            "agent_id": offer["agent_id"],
+            "command": {"value": "sleep 1000"},
+            "resources": [{"name": n, "type": "SCALAR", "scalar": {"value": v}, **role} for n, v in needs.items()],
+        }
+
+
+async def with_tasks(work_dir: Path, tasks: int, idle_s: float) -> None:
+    """Print what so many running tasks cost while nothing happens."""
+    FRAMEWORK["name"] = "sleepers"
+    before = pss_mib(family(supervisor(work_dir)))
+    timeout = aiohttp.ClientTimeout(total=None, sock_read=120)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        framework = Sleepers(session, status(work_dir)["master"]["url"])
+        await framework.subscribe()
+        began = time.perf_counter()
+        await framework.begin(tasks)
+        print(f"{tasks} tasks run after {time.perf_counter() - began:.0f} s")
+        pid = supervisor(work_dir)
+        everything = family(pid)
+        services = [one for one, command in everything.items() if "mesos_gpu" in command and "conmon" not in command]
+        beside = [one for one in everything if one not in services]
+        used = cpu_s(services)
+        await asyncio.sleep(idle_s)
+        share = (cpu_s(services) - used) / idle_s
+        per_task = (pss_mib(services) - before) * 1024 / tasks
+        print(
+            f"with {tasks} tasks: services {share * 100:.2f} % of a core, {share / tasks * 1e6:.1f} µs a second for "
+            f"each; {per_task:.0f} KiB more of services for each, {pss_mib(beside) * 1024 / tasks:.0f} KiB of conmon "
+            "and what is in it"
+        )
+        await framework.teardown()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ups", type=int, default=5)
+    parser.add_argument("--idle", type=float, default=20.0, help="seconds")
+    parser.add_argument("--tasks", type=int, default=0)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="mesos-gpu-benchmark-") as name:
+        folder = Path(name)
+        environment = compiled(folder)
+        ups, bare = [], []
+        for turn in range(chosen.ups + 1):
+            work_dir = folder / f"box-{turn}"
+            try:
+                ups.append(up_s(work_dir, environment))
+                bare.append(bare_s(environment))
+                if turn == chosen.ups:
+                    show_idle("idle", work_dir, chosen.idle)
+                    print(f"  aims: {PSS_AIM_MIB:g} MiB, {CPU_AIM * 100:g} %")
+                    if chosen.tasks:
+                        asyncio.run(with_tasks(work_dir, chosen.tasks, chosen.idle))
+            finally:
+                run_quietly([str(MESOS_GPU), "down", f"--work_dir={work_dir}"], environment)
+    ours, theirs = statistics.median(ups[1:]), statistics.median(bare[1:])
+    print(f"up --detach: median {ours:.2f} s, shortest {min(ups[1:]):.2f} s, of {chosen.ups} (aim: {UP_AIM_S:g} s)")
+    print(f"{PROGRAMS} times python -c pass: {theirs:.2f} s; ratio {ours / theirs:.1f}")
+
+
+if __name__ == "__main__":
+    main()
