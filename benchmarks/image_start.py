@@ -23,7 +23,6 @@ from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.images.sources import open_source
 from mesos_gpu.images.store import Image, ImageStore
 
-
 AIMS = {3: 1.2, 30: 1.3}
 """By the number of layers."""
 
