@@ -68,6 +68,13 @@ class Fleet:
         self._write(row)
         self._changed.append(row)
 
+    def judge_by(self, mix: Mix) -> None:
+        """Judge by another mix from now on."""
+        self.mix = mix
+        if self.policy.rank is Rank.LOSS:
+            self._appraisal = None
+            self._before[:] = nan
+
     def place(self, demand: Demand) -> Place | None:
         """Count the task into the mix, and take the best place for it; None when it fits nowhere."""
         self.mix.saw(demand)

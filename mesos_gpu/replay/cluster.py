@@ -10,7 +10,7 @@ import base64
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 from uuid import UUID, uuid5
@@ -41,6 +41,7 @@ from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.placement.demand import Demand, Machine
+from mesos_gpu.replay.aim import Aim
 
 _MASTER_ID = "00000000-0000-0000-0000-000000000000"
 _UUIDS = UUID(int=0)
@@ -53,6 +54,7 @@ _LEAST_CPUS_MILLI, _LEAST_MEM_MIB = 10, 32
 """What a job has to ask for (schemas/job.json)."""
 _RUN = "R"
 """Ids of runs begin so: by a capital letter Marathon tells them from names of apps."""
+_FOR_EVER_S = 1e9
 _TICK_S = 30.0
 """A master looks for refusals that have run out each second; while something waits, here so often."""
 
@@ -69,7 +71,8 @@ class Running:
 class ReplayedCluster:
     """Jobs come in by `start`, and time advances to `until`. Times are seconds since the beginning.
 
-    `ran` is told of each run that has ended, with the Running that it was and the time.
+    `begins` is told of each run that starts, `ran` of each that has ended, with the Running that it was and the time.
+    Without `all_offers` only the machine is offered that a run would choose of all (aim.py).
     """
 
     def __init__(
@@ -77,8 +80,10 @@ class ReplayedCluster:
         machines: Mapping[str, Machine],
         policy: str,
         ran: Callable[[Running, float], None] = lambda running, now_s: None,
+        begins: Callable[[str], None] = lambda run_id: None,
         *,
         offer_window_s: float = 0.2,
+        all_offers: bool = True,
     ) -> None:
         rules = Rules(excluded_names=frozenset({"gpus"}))
         info = master_info(_MASTER_ID, "master", "1.12.0", Pid("master", "127.0.0.1", 5050))
@@ -89,16 +94,20 @@ class ReplayedCluster:
             rules=AppRules(mesos_role=Role("*"), features=frozenset({"gpu_resources"})),
             gpu_behaviour=GpuBehaviour.UNRESTRICTED,
             placement_policy=policy,
-            offer_window_s=offer_window_s,
+            offer_window_s=offer_window_s if all_offers else 0.0,
+            suppress_offers=all_offers,
+            decline_offer_s=120.0 if all_offers else _FOR_EVER_S,
             launch_tokens=1_000_000,
             max_instances_per_offer=1000,
             min_revive_interval_s=1.0,
         )
-        self._ran = ran
+        self._ran, self._begins = ran, begins
+        self._aim = None if all_offers else Aim(machines, policy)
         self._numbers, self._order = count(1), count()
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._letters: deque[Callable[[], None]] = deque()
         self._machines: dict[AgentId, str] = {}
+        self._agents: dict[str, AgentId] = {}
         self._jobs: dict[Demand, str] = {}
         self._durations: dict[str, float] = {}
         self.running: dict[TaskId, Running] = {}
@@ -125,11 +134,18 @@ class ReplayedCluster:
             job_id = self._jobs[demand] = f"size-{len(self._jobs)}"
             self._tell_marathon(marathon_events.PutJob(_job(job_id, demand)))
         self._durations[run_id] = duration_s
+        if self._aim is not None:
+            best = self._aim.asked(run_id, _least(demand))
+            if best is not None:
+                # As if what Marathon said of this machine had run out now: it alone is offered.
+                self._master.filters.forget_agent(self._agents[best])
         self._tell_marathon(marathon_events.StartRun(job_id, _RUN + run_id))
         self._settle()
 
     def give_up(self, run_id: str, demand: Demand) -> None:
         """Take back a run that waits."""
+        if self._aim is not None:
+            self._aim.over(run_id)
         self._tell_marathon(marathon_events.StopRun(self._jobs[demand], _RUN + run_id))
         self._settle()
 
@@ -158,6 +174,8 @@ class ReplayedCluster:
         if wake_s is not None and wake_s - BEGIN_S != self._wakes_at_s:
             self._wakes_at_s = max(self.now_s, wake_s - BEGIN_S)
             self._at(self._wakes_at_s, lambda: self._tell_marathon(marathon_events.Tick()))
+        if self._aim is not None:
+            return  # what was refused is refused for good
         if self.waiting and self._ticks_at_s <= self.now_s and (self.running or self._due):
             self._ticks_at_s = self.now_s + _TICK_S
             self._at(self._ticks_at_s, lambda: self._tell_master(Tick()))
@@ -181,7 +199,7 @@ class ReplayedCluster:
         known = set(self._master.agents)
         self._tell_master(news.Register(report))
         (agent_id,) = set(self._master.agents) - known
-        self._machines[agent_id] = name
+        self._machines[agent_id], self._agents[name] = name, agent_id
 
     def _tell_master(self, event: MasterEvent) -> None:
         self._post(lambda: self._follow(handle(self._master, event, self._moment)))
@@ -243,7 +261,7 @@ class ReplayedCluster:
                 ids = [{"value": offer_id} for offer_id in offer_ids]
                 return calls.Decline(framework_id, {"offer_ids": ids, "filters": {"refuse_seconds": refuse_s}})
             case marathon_actions.Revive():
-                return calls.Revive(framework_id, {})
+                return calls.Revive(framework_id, {}) if self._aim is None else None
             case marathon_actions.Suppress():
                 return calls.Suppress(framework_id, {})
             case marathon_actions.Kill(task_id=task_id):
@@ -257,6 +275,9 @@ class ReplayedCluster:
     def _run(self, agent_id: AgentId, task_id: TaskId, name: str) -> None:
         run_id = name.split(".", 1)[0].removeprefix(_RUN)
         self.running[task_id] = Running(run_id, self._machines[agent_id], self.now_s)
+        self._begins(run_id)
+        if self._aim is not None:
+            self._aim.starts(run_id, self._machines[agent_id])
         self._at(self.now_s, lambda: self._say(agent_id, task_id, "TASK_RUNNING"))
         duration_s = self._durations[run_id]
         if duration_s != float("inf"):
@@ -265,6 +286,8 @@ class ReplayedCluster:
     def _end(self, agent_id: AgentId, task_id: TaskId, state: str) -> None:
         running = self.running.pop(task_id, None)
         if running is not None:
+            if self._aim is not None:
+                self._aim.over(running.run_id)
             self._ran(running, self.now_s)
             self._say(agent_id, task_id, state)
 
@@ -288,11 +311,18 @@ def _framework_info() -> dict[str, Any]:
     return {"user": "root", "name": "marathon", "roles": ["*"], "checkpoint": True, "capabilities": named}
 
 
+def _least(demand: Demand) -> Demand:
+    """Return what is asked for as a job may ask for it."""
+    cpus, mem = max(demand.cpus_milli, _LEAST_CPUS_MILLI), max(demand.mem_mib, _LEAST_MEM_MIB)
+    return replace(demand, cpus_milli=cpus, mem_mib=mem)
+
+
 def _job(job_id: str, demand: Demand) -> dict[str, Any]:
+    least = _least(demand)
     run: dict[str, Any] = {
         "cmd": "true",
-        "cpus": max(demand.cpus_milli, _LEAST_CPUS_MILLI) / 1000,
-        "mem": max(demand.mem_mib, _LEAST_MEM_MIB),
+        "cpus": least.cpus_milli / 1000,
+        "mem": least.mem_mib,
         "disk": 0,
         "gpus": demand.gpus,
     }

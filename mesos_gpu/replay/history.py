@@ -152,28 +152,38 @@ def alike(text: str) -> dict[str, Machine]:
     return {f"{text}-{number}": Machine(int(cpus * 1000), mem, (WHOLE,) * gpus, model) for number in range(count)}
 
 
-def live_through(machines: Mapping[str, Machine], jobs: Sequence[Job], policy: str) -> Figures:
-    """Have the cores of master and Marathon live through a history, and return what came of it."""
+def live_through(
+    machines: Mapping[str, Machine], jobs: Sequence[Job], policy: str, *, all_offers: bool = False
+) -> Figures:
+    """Have the cores of master and Marathon live through a history, and return what came of it.
+
+    With `all_offers` every machine is offered for every job, as a master does; that takes as much longer.
+    """
     by_name = {str(number): job for number, job in enumerate(jobs)}
     total = sum(len(machine.cards) for machine in machines.values())
     waited: dict[str, float] = {}
     completed: dict[str, float] = {}
     held_gpu_s = 0.0
+    held = 0
+
+    def begins(run_id: str) -> None:
+        nonlocal held
+        held += by_name[run_id].demand.gpus
 
     def ran(running: Running, now_s: float) -> None:
-        nonlocal held_gpu_s
+        nonlocal held_gpu_s, held
         job = by_name[running.run_id]
+        held -= job.demand.gpus
         waited[running.run_id] = running.since_s - job.arrival_s
         completed[running.run_id] = now_s - job.arrival_s
         held_gpu_s += job.demand.gpus * (now_s - running.since_s)
 
-    cluster = ReplayedCluster(machines, policy, ran)
+    cluster = ReplayedCluster(machines, policy, ran, begins, all_offers=all_offers)
     most = 0.0
     idle_s = waiting_s = 0.0
 
     def go_on(at_s: float) -> None:
         nonlocal most, idle_s, waiting_s
-        held = sum(by_name[task.run_id].demand.gpus for task in cluster.running.values())
         most = max(most, held)
         if cluster.waiting:
             idle_s += (total - held) * (at_s - cluster.now_s)

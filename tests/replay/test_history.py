@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.placement.demand import Demand, Machine
+from mesos_gpu.placement.policies import POLICIES
 from mesos_gpu.replay.history import Job, alike, live_through, read_jobs, read_machines
+from tests.support.histories import examples
 
 
 def test_a_table_in_our_own_columns_is_read_in_the_order_of_arrival() -> None:
@@ -81,3 +85,37 @@ def test_figures_are_those_of_what_happened() -> None:
 def test_a_history_in_which_nothing_can_run_has_figures_too() -> None:
     found = live_through(alike("1x1:1:1"), [Job("a", 0.0, 1.0, Demand(1000, 10, gpus=4))], "capacity")
     assert (found.ended, found.gpus_used, found.waited_s) == (0, 0.0, 0.0)
+
+
+histories = st.lists(
+    st.tuples(st.integers(0, 400), st.integers(1, 300), st.sampled_from([0, 1, 1, 2, 4])), min_size=1, max_size=14
+)
+
+
+def told(history: list[tuple[int, int, int]]) -> list[Job]:
+    ordered = sorted(history)
+    return [
+        Job(str(n), float(at), float(lasts), Demand(4000, 1024, gpus)) for n, (at, lasts, gpus) in enumerate(ordered)
+    ]
+
+
+@settings(max_examples=examples(10))
+@given(st.integers(1, 4), histories)
+def test_the_first_fit_is_the_same_whether_all_is_offered_or_what_would_be_chosen(
+    count: int, history: list[tuple[int, int, int]]
+) -> None:
+    jobs, machines = told(history), alike(f"{count}x4")
+    whole = live_through(machines, jobs, "first_fit", all_offers=True)
+    # Offers are held and asked for now and then where all are made; a start may be some moments later there.
+    lean = live_through(machines, jobs, "first_fit")
+    assert (lean.jobs, lean.ended, lean.most_used) == (whole.jobs, whole.ended, whole.most_used)
+    assert lean.makespan_s == pytest.approx(whole.makespan_s, abs=5.0 * len(jobs))
+    assert lean.waited_s == pytest.approx(whole.waited_s, abs=5.0 * len(jobs))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_nothing_waits_where_all_that_comes_has_room(policy: str) -> None:
+    jobs = [Job(str(n), 10.0 * n, 35.0, Demand(1000, 1024, gpus=1 + n % 4)) for n in range(8)]
+    found = live_through(alike("4x4:64:65536"), jobs, policy)
+    assert (found.ended, found.waited_s, found.fragments) == (8, 0.0, 0.0)
+    assert found == live_through(alike("4x4:64:65536"), jobs, policy, all_offers=True)

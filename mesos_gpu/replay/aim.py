@@ -1,0 +1,69 @@
+"""Which machine a run would choose of all, so that a replay need not offer it all of them.
+
+A master offers every machine for every run, and Marathon declines all but one: that is most of what a replay takes,
+and nothing comes of it. The choice is made here by the same policies (`mesos_gpu.placement`), over all machines; then
+the one that was chosen is offered, and both decide as ever.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mesos_gpu.placement.demand import WHOLE, Demand, Machine
+from mesos_gpu.placement.fleet import Fleet
+from mesos_gpu.placement.mix import Mix
+from mesos_gpu.placement.policies import POLICIES
+
+_NONE_OF_THESE = frozenset({"no model that is here"})
+
+
+class Aim:
+    """The machines, who holds what of them, and the mix of what runs and waits."""
+
+    def __init__(self, machines: Mapping[str, Machine], policy: str) -> None:
+        self._fleet = Fleet(machines, POLICIES[policy])
+        self._models = frozenset(machine.model for machine in machines.values())
+        self._asks: dict[str, Demand] = {}
+        self._places: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self._mix: Counter[Demand] = Counter()
+        self._stale = True
+
+    def asked(self, run_id: str, demand: Demand) -> str | None:
+        """Count a run into the mix, and return the machine that is best for it; None when it fits nowhere now."""
+        suited = demand.models & self._models or _NONE_OF_THESE
+        models = frozenset[str]() if not demand.models or suited == self._models else suited
+        demand = self._asks[run_id] = replace(demand, models=models)
+        if demand.gpus:
+            self._mix[demand] += 1
+            self._stale = True
+        if self._stale:
+            mix = Mix()
+            for size, count in self._mix.items():
+                mix.saw(size, count)
+            self._fleet.judge_by(mix)
+            self._stale = False
+        found = self._fleet.best(demand)
+        return None if found is None else found.machine
+
+    def starts(self, run_id: str, name: str) -> None:
+        """Take note that a run has its place."""
+        demand, machine = self._asks[run_id], self._fleet.machine(name)
+        cards = tuple(place for place, free in enumerate(machine.cards) if free == WHOLE)[: demand.gpus]
+        self._places[run_id] = name, cards
+        self._fleet.change(name, machine.without(demand, cards))
+
+    def over(self, run_id: str) -> None:
+        """Take note that a run has ended, or waits no more."""
+        demand = self._asks.pop(run_id, None)
+        if demand is None:
+            return
+        if demand.gpus:
+            self._mix[demand] -= 1
+            self._stale = True
+            if not self._mix[demand]:
+                del self._mix[demand]
+        name, cards = self._places.pop(run_id, ("", ()))
+        if name:
+            self._fleet.change(name, self._fleet.machine(name).with_back(demand, cards))
