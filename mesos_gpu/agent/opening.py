@@ -38,6 +38,7 @@ from mesos_gpu.agent.gpus.suspending_parts import open_care, open_suspender
 from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.loop.shared_gpus import SharedGpus
+from mesos_gpu.agent.loop.suspending import Suspending
 from mesos_gpu.agent.machine import measure
 from mesos_gpu.agent.machine_gpus import MachineGpus, attributes_of, open_desk, open_gpus, open_isolator, open_mig
 from mesos_gpu.agent.mig.keeper import Kept
@@ -148,7 +149,8 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         agent.shared_gpus = _open_shared(configuration, isolator, gpus, turns)
         if configuration.gpus.isolated:
             cgroups_root = configuration.tasks.cgroups_root
-            agent.suspender = open_suspender(runtime_dir, cgroups_root, gpus.driver, whole, containers)
+            if suspender := open_suspender(runtime_dir, cgroups_root, gpus.driver, whole, containers):
+                agent.suspending = Suspending(suspender, agent.state.frameworks.tasks, agent.post)
             agent.mig = open_mig(configuration, gpus, whole, agent)
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
 
+from mesos_gpu.mesos.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUME, RESUMED, SUSPEND, SUSPENDED, data_of
+from tests.support.agent.documents import AGENT_ID
 from tests.support.agent.gpu_tasks import USER, advertised, on_gpus
-from tests.support.agent.live import LiveAgent, unstarted_agent
+from tests.support.agent.live import FRAMEWORK, LiveAgent, unstarted_agent
 
 pytestmark = pytest.mark.root
 
@@ -117,3 +120,37 @@ async def test_a_suspended_task_that_ends_leaves_nothing_behind(agent: LiveAgent
     await agent.until(lambda: advertised(agent)[-1] == 1)
     agent.run("next", "nvidia-smi -L", resources=on_gpus(1))
     await agent.reaches("next", "TASK_FINISHED")
+
+
+def say(agent: LiveAgent, task_id: str, words: str) -> None:
+    """Send what a framework says to the executor of its task."""
+    agent.master.send(
+        "FrameworkToExecutorMessage",
+        {
+            "framework_id": FRAMEWORK["id"],
+            "executor_id": {"value": task_id},
+            "slave_id": {"value": AGENT_ID},
+            "data": data_of(words),
+        },
+    )
+
+
+async def test_a_framework_has_its_task_suspended_and_resumed_and_hears_how_it_went(agent: LiveAgent) -> None:
+    await agent.start("--simulated_gpus=1")
+    agent.run("patient", USER, resources=on_gpus(1))
+    agent.run("idle", "exec sleep 999", resources=on_gpus(0)[:2])
+    await agent.until_said("patient", "round 2\n")
+
+    def heard(task_id: str) -> list[str]:
+        return [str(update["status"].get("message", "")) for update in agent.master.updates(task_id)]
+
+    for count in (1, 2):  # a second time, for the first answer may have got lost
+        say(agent, "patient", SUSPEND)
+        await agent.until(partial(lambda n: sum(word.startswith(SUSPENDED) for word in heard("patient")) == n, count))
+    say(agent, "patient", RESUME)
+    await agent.until(lambda: any(word.startswith(RESUMED) for word in heard("patient")))
+    await until_it_goes_on(agent, "patient")
+    say(agent, "patient", RESUME)
+    await agent.until(lambda: any(word.startswith(NOT_RESUMED) for word in heard("patient")))
+    say(agent, "idle", SUSPEND)
+    await agent.until(lambda: any(word.startswith(NOT_SUSPENDED) for word in heard("idle")))

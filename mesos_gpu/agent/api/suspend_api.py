@@ -11,8 +11,7 @@ from aiohttp import web
 from mesos_gpu.agent.api.share_api import CHANGES_GPUS
 from mesos_gpu.agent.gpus.suspender import Suspender
 from mesos_gpu.agent.loop.agent import Agent
-from mesos_gpu.agent.model import events as ev
-from mesos_gpu.agent.model.tasks import Phase
+from mesos_gpu.agent.loop.suspending import Suspending
 from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
@@ -34,20 +33,16 @@ class SuspendApi:
     async def _suspend(self, request: web.Request) -> web.Response:
         if (refused := self._refused(request)) is not None:
             return refused
-        suspender, container = self._suspender(), await _container(request)
-        await suspender.suspend(container)
-        self._tell(
-            container, "suspended: what it has on GPUs is put away, and others may use those until it is resumed"
-        )
-        return json_response(_shown(suspender), request=request)
+        suspending, container = self._suspending(), await _container(request)
+        await suspending.suspend(container)
+        return json_response(_shown(suspending.suspender), request=request)
 
     async def _resume(self, request: web.Request) -> web.Response:
         if (refused := self._refused(request)) is not None:
             return refused
-        suspender, container = self._suspender(), await _container(request)
-        gpus = await suspender.resume(container)
-        self._tell(container, f"resumed on GPU {', '.join(f'{gpu.index} ({gpu.uuid})' for gpu in gpus)}")
-        return json_response(_shown(suspender), request=request)
+        suspending, container = self._suspending(), await _container(request)
+        await suspending.resume(container)
+        return json_response(_shown(suspending.suspender), request=request)
 
     def _refused(self, request: web.Request) -> web.Response | None:
         if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
@@ -56,16 +51,10 @@ class SuspendApi:
             return error_response(403, "Not authorized to suspend and resume what runs on GPUs.")
         return None
 
-    def _suspender(self) -> Suspender:
-        if self._agent.suspender is None:
+    def _suspending(self) -> Suspending:
+        if self._agent.suspending is None:
             raise NotFound("this agent hands out no GPUs")
-        return self._agent.suspender
-
-    def _tell(self, container: ContainerId, message: str) -> None:
-        """Tell whoever runs the container; it is TASK_RUNNING all the while, for Mesos has no other word."""
-        for task in self._agent.state.frameworks.tasks():
-            if task.container_id == container and task.phase is not Phase.OVER:
-                self._agent.post(ev.GpuIll(task.key, message, kill=False))
+        return self._agent.suspending
 
 
 def _shown(suspender: Suspender) -> list[Document]:

@@ -114,7 +114,7 @@ def _gpu_ill(state: AgentState, event: ev.GpuIll, at: Moment) -> list[Action]:
     if event.kill:
         task.why = event.message
         return end_task(state, framework, task, Fate.GPU_ILL, at)
-    reported = any(status.get("message") == event.message for status in task.statuses)
+    reported = not event.again and any(status.get("message") == event.message for status in task.statuses)
     if reported or task.phase is not Phase.RUNNING:
         return []
     return reporting.report(state, framework, task, Verdict("TASK_RUNNING", message=event.message), at)

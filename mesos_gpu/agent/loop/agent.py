@@ -25,12 +25,12 @@ from mesos_gpu.agent.disk.recovery import Recovered, replayed, replayed_executor
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.lending_desk import LendingDesk
-from mesos_gpu.agent.gpus.suspender import Suspender
 from mesos_gpu.agent.loop.executor_api import ExecutorStreams
 from mesos_gpu.agent.loop.executor_link import ExecutorLink
 from mesos_gpu.agent.loop.offering import Offering
 from mesos_gpu.agent.loop.performer import Performer
 from mesos_gpu.agent.loop.shared_gpus import SharedGpus
+from mesos_gpu.agent.loop.suspending import Suspending
 from mesos_gpu.agent.mig.keeper import MigKeeper
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.operations import (
@@ -92,7 +92,7 @@ class Agent:
         self.devices = devices
         self._whole = Resources.from_json(info.get("resources", []))
         self.shared_gpus: SharedGpus | None = None
-        self.suspender: Suspender | None = None
+        self.suspending: Suspending | None = None
         self.mig: MigKeeper | None = None
         self.stopped = asyncio.Event()
         self.stop_reason: str | None = None
@@ -279,8 +279,8 @@ class Agent:
             self.membership.authentication.close()
         if self.shared_gpus is not None:
             await self.shared_gpus.close()
-        if self.suspender is not None:
-            await self.suspender.close()
+        if self.suspending is not None:
+            await self.suspending.close()
         if self.mig is not None:
             self.mig.close()
         if self.gpus is not None:
@@ -316,9 +316,9 @@ class Agent:
             self.devices.on_change = self._advertise
             self._advertise()
             await self.devices.start()
-        if self.suspender is not None:
-            self.suspender.on_change = self._advertise
-            await self.suspender.recover()
+        if self.suspending is not None:
+            self.suspending.suspender.on_change = self._advertise
+            await self.suspending.suspender.recover()
             self._advertise()
         if self.shared_gpus is not None:
             self.shared_gpus.begin(self.state, self.containers, self.post)
@@ -357,7 +357,7 @@ class Agent:
         """Have the master know how many GPUs may be offered."""
         if self._closing or self._left or self.state.departure.stopping is not None:
             return
-        parts = Offering(self.gpus, self.suspender, self.devices)
+        parts = Offering(self.gpus, None if self.suspending is None else self.suspending.suspender, self.devices)
         if not parts.fixed:
             self.membership.offer(parts.total(self._whole, self.holdings.kept.base(), self.state).to_json())
 
@@ -396,7 +396,7 @@ class Agent:
                 tasks = tuple(t for t in incoming.tasks if self._is_ours(t))
                 unknown = not self.holdings.operations.knows(tasks)
                 self.post(replace(incoming, tasks=tasks, unknown=unknown))
-            case _:
+            case _ if self.suspending is None or not self.suspending.heard(incoming):
                 self.post(incoming)
 
     def _operate(self, event: OperationEvent) -> None:

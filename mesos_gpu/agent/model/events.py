@@ -184,11 +184,15 @@ class Vanished:
 
 @dataclass(frozen=True, slots=True)
 class GpuIll:
-    """GPUs that a task holds are unhealthy; `message` says which and why. `kill`: the task has to end for it."""
+    """GPUs that a task holds are unhealthy; `message` says which and why. `kill`: the task has to end for it.
+
+    It is told once, unless it is news `again`.
+    """
 
     key: TaskKey
     message: str
     kill: bool
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

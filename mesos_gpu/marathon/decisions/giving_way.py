@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from mesos_gpu.marathon.decisions import lifecycle
+from mesos_gpu.marathon.decisions import lifecycle, suspending
 from mesos_gpu.marathon.definitions.timestamps import timestamp
 from mesos_gpu.marathon.matching.asks import grace_s
 from mesos_gpu.marathon.model.jobs import run_of
@@ -24,6 +24,9 @@ def give_way(draft: Draft, units: Collection[str], taker: str) -> None:
         if task is None or spec is None or first is None or not instance.active:
             continue
         if (task.gang.id if task.gang is not None else instance.id) not in units:
+            continue
+        if suspending.is_suspendable(spec):
+            suspending.suspend(draft, instance, task, taker)
             continue
         ran_s = round(draft.now_s - (task.started_at_s or task.staged_at_s), 3)
         fields = {

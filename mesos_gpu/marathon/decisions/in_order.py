@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from mesos_gpu.marathon.decisions import suspending
 from mesos_gpu.marathon.decisions.choosing import policy_of
 from mesos_gpu.marathon.decisions.giving_way import give_way
 from mesos_gpu.marathon.decisions.using import OpenOffer, matched, placed_instances, task_of
@@ -127,9 +128,11 @@ class Look:
                 continue
             needed = self._demand(spec)
             held.append((str(instance.role), needed))
-            ending = task.id in draft.kills or not instance.wanted
+            ending = task.id in draft.kills or not instance.wanted or task.suspension == suspending.ASKED
             name = self._names.get(str(task.agent_id), str(task.agent_id))
-            found.append(asks.running(instance, task, spec, name, needed, now_s=draft.now_s, ending=ending))
+            gives = suspending.given_back(task, needed)
+            runs = asks.running(instance, task, spec, name, gives, now_s=draft.now_s, ending=ending)
+            found.append(replace(runs, preemptible=False) if suspending.is_away(task) else runs)
         self._shares = asks.role_shares(held)
         for task, spec, _ in draft.freed:
             name = self._names.get(str(task.agent_id), str(task.agent_id))

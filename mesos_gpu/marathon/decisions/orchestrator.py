@@ -10,7 +10,15 @@ from math import inf
 
 from typing_extensions import assert_never
 
-from mesos_gpu.marathon.decisions import group_requests, job_requests, lifecycle, pod_requests, requests, residency
+from mesos_gpu.marathon.decisions import (
+    group_requests,
+    job_requests,
+    lifecycle,
+    pod_requests,
+    requests,
+    residency,
+    suspending,
+)
 from mesos_gpu.marathon.decisions.clock import heed_the_clock
 from mesos_gpu.marathon.decisions.health_updates import take_health, take_readiness
 from mesos_gpu.marathon.decisions.job_progress import watch_jobs
@@ -175,6 +183,8 @@ def next_tick_s(state: State, settings: Settings, moment: Moment) -> float | Non
             times.append(due_s)
         if task is None:
             continue
+        if task.suspension and state.subscribed and instance.phase is Phase.RUNNING:
+            times.append(suspending.due_s(task, moment.now_s))
         if instance.app_id in limits and instance.active and task.id not in state.kills:
             times += [at for at in (ends_s(task, limits[instance.app_id]),) if at < inf]
         if instance.phase is Phase.UNREACHABLE:

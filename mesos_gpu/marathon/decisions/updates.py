@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mesos_gpu.marathon.decisions import job_progress, lifecycle, residency
+from mesos_gpu.marathon.decisions import job_progress, lifecycle, residency, suspending
 from mesos_gpu.marathon.decisions.health_updates import take_status_health
 from mesos_gpu.marathon.decisions.run_limits import ends_s, run_limits
 from mesos_gpu.marathon.definitions.timestamps import timestamp
@@ -55,6 +55,7 @@ def _take_known(draft: Draft, instance: Instance, task: Task, status: TaskStatus
     known = draft.instances.get(instance.id)
     if cause is Cause.TASK_RUNNING and known is not None:
         take_status_health(draft, known, after, status)
+        suspending.heard(draft, draft.instances[instance.id], str(status.get("message", "")))
 
 
 def _take_container(draft: Draft, instance: Instance, task: Task, status: TaskStatus) -> None:
@@ -188,6 +189,7 @@ def watch(draft: Draft) -> None:
     """Look after what should have happened by now: tasks that never ran, kills without answer, lost agents."""
     settings, limits = draft.settings, run_limits(draft)
     residency.watch(draft)
+    suspending.watch(draft)
     for instance in list(draft.instances.values()):
         task = instance.task
         if task is None or not instance.active:

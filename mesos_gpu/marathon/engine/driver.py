@@ -40,6 +40,7 @@ from mesos_gpu.marathon.state.actions import (
     Resubscribe,
     Revive,
     Suppress,
+    Tell,
     UpdateRoles,
 )
 from mesos_gpu.marathon.state.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
@@ -186,6 +187,11 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
     def kill(self, task_id: TaskId, agent_id: AgentId | None) -> None:
         """End a task; pymesos' killTask names no agent."""
         self._call("KILL", _task_at(task_id, agent_id))
+
+    def tell(self, task_id: TaskId, agent_id: AgentId, data: str) -> None:
+        """Send the executor of a task of one command, which has its id, what is base64 already."""
+        to = {"agent_id": {"value": agent_id}, "executor_id": {"value": task_id}}
+        self._call("MESSAGE", {**to, "data": data})
 
     def reconcile(self, agents: Mapping[TaskId, AgentId]) -> None:
         """Ask for the states of tasks, agents' ids by theirs; pymesos' reconcileTasks drops the agents."""
@@ -374,6 +380,8 @@ def _send(driver: _Driver, call: Call) -> None:
             driver.suppressOffers()
         case Kill(task_id=task_id, agent_id=agent_id):
             driver.kill(task_id, agent_id)
+        case Tell(task_id=task_id, agent_id=agent_id, data=data):
+            driver.tell(task_id, agent_id, data)
         case Acknowledge(status=status):
             driver.acknowledgeStatusUpdate(status)
         case Reconcile(agents=agents):

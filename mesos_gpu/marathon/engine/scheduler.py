@@ -35,6 +35,7 @@ from mesos_gpu.marathon.state.actions import (
     Save,
     Say,
     Suppress,
+    Tell,
     UpdateRoles,
 )
 from mesos_gpu.marathon.state.events import Event, Moment, Offered, Subscribed, Tick
@@ -249,7 +250,15 @@ class Scheduler:
                 )
                 self._link.call(action)
             case (
-                Decline() | Revive() | Suppress() | Kill() | Acknowledge() | Reconcile() | UpdateRoles() | Resubscribe()
+                Decline()
+                | Revive()
+                | Suppress()
+                | Kill()
+                | Tell()
+                | Acknowledge()
+                | Reconcile()
+                | UpdateRoles()
+                | Resubscribe()
             ):
                 self._link.call(action)
             case Publish(kind=kind, fields=fields):

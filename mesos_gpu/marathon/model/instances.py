@@ -171,6 +171,12 @@ class Task:
     """What it is in its gang, if it is in one."""
     gives_way_to: str | None = None
     """The app for which it is ended, if it is."""
+    suspension: str = ""
+    """How far its suspension has come: asked, suspended, resuming; empty while it simply runs."""
+    suspended_for: str | None = None
+    """The app for which its GPUs were put away."""
+    suspension_s: float = 0.0
+    """When `suspension` last changed, or was last asked for."""
 
     @property
     def living_ids(self) -> tuple[TaskId, ...]:

@@ -88,6 +88,16 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
+class Tell:
+    """Send a message to the executor of a task; of one with a command alone that is its agent. It may get lost."""
+
+    task_id: TaskId
+    agent_id: AgentId
+    data: str
+    """Base64."""
+
+
+@dataclass(frozen=True, slots=True)
 class Acknowledge:
     """Tell the agent that this status has been taken note of."""
 
@@ -150,6 +160,8 @@ class Exit:
     reason: str
 
 
-Call: TypeAlias = Launch | Decline | Revive | Suppress | Kill | Acknowledge | Reconcile | UpdateRoles | Resubscribe
+Call: TypeAlias = (
+    Launch | Decline | Revive | Suppress | Kill | Tell | Acknowledge | Reconcile | UpdateRoles | Resubscribe
+)
 """What goes to the master."""
 Action: TypeAlias = Save | Call | Publish | Answer | Say | Exit

@@ -150,6 +150,9 @@ def _task_view(instance: Instance, task: Task, spec: RunSpec | None, results: Re
     if task.gang is not None:
         gang = task.gang
         shown["gang"] = {"id": gang.id, "rank": gang.rank, "size": gang.size, "masterPort": gang.master_port}
+    if task.suspension:
+        since = timestamp(task.suspension_s)
+        shown["suspension"] = {"state": task.suspension, "for": task.suspended_for, "since": since}
     for key, value in (("region", task.region), ("zone", task.zone)):
         if value is not None:
             shown[key] = value

@@ -195,7 +195,7 @@ def _not_queued(it: Situation, failure: Failure | None) -> tuple[str, str, list[
         if failure is not None:
             headline = f"{wish.id}: {failure.sentence} At the moment it runs again: {it.running} of {wish.instances}."
             return "running", headline, _of_failure(it, failure)
-        return "running", f"{wish.id} runs: {it.running} of {wish.instances}.", []
+        return "running", f"{wish.id} runs: {it.running} of {wish.instances}.{_away(it)}", []
     if failure is not None:
         headline = f"{wish.id}: {failure.sentence} The next try is on its way; {it.running} of {wish.instances} run."
         return "starting", headline, _of_failure(it, failure)
@@ -204,6 +204,14 @@ def _not_queued(it: Situation, failure: Failure | None) -> tuple[str, str, list[
         f"{wish.id} does not wait for resources: {it.running} of {wish.instances} run, and the rest is on its way.",
         [f"`mesos-gpu task list {wish.id}` shows how far its tasks are"],
     )
+
+
+def _away(it: Situation) -> str:
+    """Return which of its tasks have no GPUs for the moment, and for whom."""
+    takers = [str(task["suspension"].get("for")) for task in it.app.get("tasks") or [] if task.get("suspension")]
+    if not takers:
+        return ""
+    return f" {len(takers)} of them suspended for {', '.join(sorted(set(takers)))}, and resumed when that needs no more."
 
 
 def _of_failure(it: Situation, failure: Failure) -> list[str]:

@@ -1,0 +1,123 @@
+"""Tasks whose GPUs are put away for an app of higher priority, and that have them again when it needs them no more.
+
+Only what says so: `preemptible` apps with whole GPUs and the label GPU_PREEMPTION=suspend (docs/do/sharing.md). What is
+to give way is `mesos_gpu.queueing`'s decision, as for tasks that are ended for others. The agent does it, and its word
+counts: a GPU is another's when the agent offers it, and the task's again when the agent says that it has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mesos_gpu.marathon.decisions import lifecycle
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.model.instances import Instance, Phase, Task
+from mesos_gpu.marathon.state.actions import Publish, Say, Tell
+from mesos_gpu.marathon.state.draft import Draft
+from mesos_gpu.mesos.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUME, RESUMED, SUSPEND, SUSPENDED, data_of
+from mesos_gpu.placement.demand import Demand
+
+LABEL, WAY = "GPU_PREEMPTION", "suspend"
+ASKED, AWAY, COMING = "asked", "suspended", "resuming"
+AGAIN_S = 15.0
+"""A message may get lost: so long an answer is waited for. It copies what is on the GPUs to the machine's memory."""
+IN_VAIN_S = 60.0
+"""For so long a task stays suspended for an app that does not start; then it is ended for it, processors and all."""
+LOOK_S = 2.0
+"""How often it is looked whether what was put away may come back."""
+
+
+def is_suspendable(spec: RunSpec) -> bool:
+    """Return whether tasks of an app give way by having their GPUs put away."""
+    document = spec.document
+    alone = spec.gpus > 0 and "gang" not in document and "containers" not in document
+    return alone and bool(document.get("preemptible")) and document["labels"].get(LABEL) == WAY
+
+
+def is_away(task: Task) -> bool:
+    """Return whether its GPUs are others' now."""
+    return task.suspension in (AWAY, COMING)
+
+
+def given_back(task: Task, needed: Demand) -> Demand:
+    """Return what a task gives back when it ends: of one that is suspended no GPUs, for those are back already."""
+    return replace(needed, gpus=0) if is_away(task) else needed
+
+
+def suspend(draft: Draft, instance: Instance, task: Task, taker: str) -> None:
+    """Have the GPUs of a task put away for an app."""
+    spec = draft.spec_of(instance)
+    fields: dict[str, Any] = {"appId": instance.app_id, "taskId": task.id, "slaveId": task.agent_id, "host": task.host}
+    fields |= {"gpus": 0 if spec is None else spec.gpus, "takenBy": taker}
+    draft.actions += [
+        Publish("instance_suspended_event", fields),
+        Say(f"{task.id} has its GPUs put away for {taker}"),
+    ]
+    _ask(draft, instance, replace(task, suspended_for=taker), ASKED)
+
+
+def heard(draft: Draft, instance: Instance, message: str) -> None:
+    """Take an agent's word about a task that this Marathon had suspended; other messages say nothing of it."""
+    task = instance.task
+    if task is None or not task.suspension:
+        return
+    if message.startswith(NOT_SUSPENDED) and task.suspension == ASKED:
+        _end(draft, instance, task, message)
+    elif message.startswith(SUSPENDED):
+        _put(draft, instance, task, AWAY)
+        draft.revive_due = True
+    elif message.startswith(NOT_RESUMED):
+        _put(draft, instance, task, AWAY)
+    elif message.startswith(RESUMED):
+        fields = {"appId": instance.app_id, "taskId": task.id, "slaveId": task.agent_id, "host": task.host}
+        draft.actions.append(Publish("instance_resumed_event", fields))
+        _put(draft, instance, replace(task, suspended_for=None), "")
+
+
+def watch(draft: Draft) -> None:
+    """Ask again what was not answered, and for GPUs of those whose taker needs them no more."""
+    for instance in list(draft.instances.values()):
+        task = instance.task
+        if task is None or not task.suspension or instance.phase is not Phase.RUNNING or not draft.subscribed:
+            continue
+        if task.suspension == AWAY:
+            _look(draft, instance, task)
+        elif draft.now_s >= task.suspension_s + AGAIN_S:
+            _ask(draft, instance, task, task.suspension)
+
+
+def due_s(task: Task, now_s: float) -> float:
+    """Return when a suspended task is looked at next."""
+    if task.suspension != AWAY:
+        return task.suspension_s + AGAIN_S
+    return task.suspension_s + LOOK_S * (1 + max(0.0, now_s - task.suspension_s) // LOOK_S)
+
+
+def _look(draft: Draft, instance: Instance, task: Task) -> None:
+    """Have GPUs back that nobody needs any more; where they alone did not help, the task ends for the other."""
+    takers = [one for one in draft.instances.values() if one.app_id == task.suspended_for]
+    if any(one.active and one.task is not None and one.task.agent_id == task.agent_id for one in takers):
+        return
+    if not any(not one.active and one.wanted for one in takers):
+        if draft.now_s >= task.suspension_s + LOOK_S:
+            _ask(draft, instance, task, COMING)
+    elif draft.now_s >= task.suspension_s + IN_VAIN_S:
+        _end(draft, instance, task, "its GPUs alone did not let it start")
+
+
+def _end(draft: Draft, instance: Instance, task: Task, why: str) -> None:
+    """End a task for the app that it was to give its GPUs to, with notice; it will wait again."""
+    draft.actions.append(Say(f"{task.id} is ended for {task.suspended_for}: {why}"))
+    ended = replace(task, suspension="", gives_way_to=task.suspended_for, suspended_for=None)
+    draft.put_instance(replace(instance, task=ended))
+    lifecycle.end(draft, ended)
+
+
+def _ask(draft: Draft, instance: Instance, task: Task, suspension: str) -> None:
+    _put(draft, instance, task, suspension)
+    draft.actions.append(Tell(task.id, task.agent_id, data_of(SUSPEND if suspension == ASKED else RESUME)))
+
+
+def _put(draft: Draft, instance: Instance, task: Task, suspension: str) -> None:
+    draft.put_instance(replace(instance, task=replace(task, suspension=suspension, suspension_s=draft.now_s)))

@@ -1,0 +1,57 @@
+"""A preemptible app gives its GPU to one of higher priority without being ended, and has it again: a live box."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+import pytest
+
+from tests.support.box.live import LiveBox
+from tests.support.simulated.played import PROGRAM
+
+pytestmark = pytest.mark.root
+USER = f"exec {sys.executable} -S {PROGRAM} 3000 1000"
+
+
+def app(name: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "cmd": USER, "cpus": 0.1, "mem": 64, "gpus": 1, **more}
+
+
+def suspension(box: LiveBox) -> str | None:
+    (task,) = box.tasks("patient")
+    return None if "suspension" not in task else str(task["suspension"]["state"])
+
+
+def rounds(box: LiveBox, name: str) -> int:
+    return box.log_of(name).count("round")
+
+
+def test_a_gpu_goes_to_who_needs_it_more_and_comes_back_also_over_restarts(new_box: LiveBox) -> None:
+    box = new_box
+    box.up("--gpu_driver=simulated", "--simulated_gpus=1", "--agents=1")
+    box.add(app("patient", preemptible=True, labels={"GPU_PREEMPTION": "suspend"}))
+    box.until("it works", lambda: rounds(box, "patient") > 2)
+    (before,) = box.tasks("patient")
+
+    box.ok("app", "add", "-", text=json.dumps(app("urgent", priority=5)))
+    box.until("the urgent one works", lambda: rounds(box, "urgent") > 5)
+    assert suspension(box) == "suspended"
+    assert "suspended for /urgent" in box.cli("why", "patient").stdout
+    (gpu,) = json.loads(box.ok("gpu", "list", "-o", "json"))
+    assert "urgent" in gpu["task"], "the card is booked once"
+    stood = rounds(box, "patient")
+
+    for pid in (box.status()["marathon"]["pid"], box.status()["agents"][0]["pid"]):
+        os.kill(pid, signal.SIGKILL)
+    box.until("it is still suspended", lambda: suspension(box) == "suspended")
+    assert rounds(box, "patient") == stood
+
+    box.until("urgent removed", lambda: box.cli("app", "remove", "urgent", "--yes").returncode == 0)
+    box.until("it works again", lambda: rounds(box, "patient") > stood + 3)
+    box.until("it is resumed", lambda: suspension(box) is None)
+    (after,) = box.tasks("patient")
+    assert after["id"] == before["id"]

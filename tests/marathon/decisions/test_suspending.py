@@ -1,0 +1,122 @@
+"""Tasks whose GPUs are put away for an app of higher priority, and had again: by the agent's word alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
+from mesos_gpu.marathon.decisions.suspending import AGAIN_S, IN_VAIN_S, LOOK_S
+from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.state.actions import Action, Kill, Launch, Publish, Tell
+from mesos_gpu.marathon.state.events import Offered, Tick
+from mesos_gpu.marathon.views.views import app_view
+from mesos_gpu.mesos.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUMED, SUSPENDED, WORDS
+from tests.support.marathon.builders import SETTINGS, Run, app, offer, only, status
+
+SHARED = replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED)
+CHEAP = app("/cheap", gpus=1, cpus=0.1, mem=32, preemptible=True, labels={"GPU_PREEMPTION": "suspend"})
+DEAR = app("/dear", gpus=1, cpus=0.1, mem=32, priority=5)
+
+
+def offered(run: Run, name: str = "O1", gpus: int = 1, **more: Any) -> Sequence[Action]:
+    return run.do(Offered([offer(name, agent="S1", host="h1", gpus=gpus, **more)]))
+
+
+def told(actions: Sequence[Action]) -> list[tuple[str, str]]:
+    return [(tell.task_id, WORDS[tell.data]) for tell in only(actions, Tell)]
+
+
+def kinds(actions: Sequence[Action]) -> list[str]:
+    return [action.kind for action in only(actions, Publish)]
+
+
+def contended(cheap: dict[str, Any] = CHEAP, dear: dict[str, Any] = DEAR) -> tuple[Run, str, list[Action]]:
+    """Return a run in which the one GPU is the cheap app's and the dear one wants it, what was done about it."""
+    run = Run(settings=SHARED)
+    run.subscribe()
+    run.put(cheap)
+    offered(run)
+    (task,) = run.tasks("/cheap")
+    run.do(status(task))
+    run.put(dear)
+    offered(run, "O2", gpus=0)
+    run.do(Tick(), after_s=1.0)
+    return run, task, list(run.do(Tick(), after_s=4.0))
+
+
+def suspension(run: Run, app_id: str = "/cheap") -> Any:
+    (shown,) = app_view(run.state, run.state.app(app_id), ["tasks"])["tasks"]  # type: ignore[arg-type]
+    return shown.get("suspension", {}).get("state")
+
+
+def word(task: str, message: str) -> Any:
+    return status(task, message=message)
+
+
+def test_gpus_are_put_away_used_by_the_other_and_had_again() -> None:
+    run, task, actions = contended()
+    assert (told(actions), only(actions, Kill)) == ([(task, "mesos-gpu suspend")], [])
+    assert "instance_suspended_event" in kinds(actions)
+    assert suspension(run) == "asked"
+    assert told(run.do(Tick(), after_s=4.0)) == [], "once is enough"
+    run.do(word(task, f"{SUSPENDED}..."))
+    assert suspension(run) == "suspended"
+    (launch,) = only(offered(run, "O3"), Launch)
+    assert launch.task_infos[0]["name"] == "dear"
+    (taker,) = run.tasks("/dear")
+    run.do(status(taker))
+    assert told(run.do(Tick(), after_s=LOOK_S)) == [], "it is needed"
+
+    run.put(DEAR | {"instances": 0}, force=True)
+    run.do(status(taker, "TASK_KILLED"))
+    assert told(run.do(Tick(), after_s=LOOK_S)) == [(task, "mesos-gpu resume")]
+    run.do(word(task, f"{NOT_RESUMED}Requested 1 gpus but only 0 available"))
+    assert suspension(run) == "suspended"
+    assert told(run.do(Tick(), after_s=LOOK_S)) == [(task, "mesos-gpu resume")]
+    assert "instance_resumed_event" in kinds(run.do(word(task, f"{RESUMED}GPU 0 (GPU-a)")))
+    assert suspension(run) is None
+    assert run.tasks("/cheap") == [task], "it has run all the while"
+
+
+def test_a_message_that_was_lost_is_sent_again_and_the_clock_is_set_for_it() -> None:
+    run, task, _ = contended()
+    due_s = next_tick_s(run.state, SHARED, run.moment)
+    assert due_s is not None
+    assert told(run.do(Tick(), after_s=AGAIN_S)) == [(task, "mesos-gpu suspend")]
+    run.do(word(task, f"{SUSPENDED}..."))
+    run.put(DEAR | {"instances": 0}, force=True)
+    assert told(run.do(Tick(), after_s=LOOK_S)) == [(task, "mesos-gpu resume")]
+    assert told(run.do(Tick(), after_s=AGAIN_S)) == [(task, "mesos-gpu resume")]
+
+
+def test_what_the_agent_cannot_put_away_is_ended_instead() -> None:
+    run, task, _ = contended()
+    actions = run.do(word(task, f"{NOT_SUSPENDED}no driver"))
+    assert [kill.task_id for kill in only(actions, Kill)] == [task]
+
+
+def test_words_about_what_nobody_asked_for_change_nothing() -> None:
+    run = Run(settings=SHARED)
+    run.subscribe()
+    run.put(CHEAP)
+    offered(run)
+    (task,) = run.tasks("/cheap")
+    run.do(status(task))
+    for message in (f"{SUSPENDED}by an operator", f"{RESUMED}GPU 0", f"{NOT_SUSPENDED}x", "hello"):
+        assert told(run.do(word(task, message))) == []
+        assert suspension(run) is None
+
+
+def test_without_the_label_it_is_ended() -> None:
+    _, task, actions = contended(CHEAP | {"labels": {}})
+    assert [kill.task_id for kill in only(actions, Kill)] == [task]
+
+
+def test_a_task_whose_gpus_alone_do_not_help_is_ended_after_a_while() -> None:
+    run, task, _ = contended(CHEAP | {"cpus": 3.9}, DEAR | {"cpus": 3.9})
+    run.do(word(task, f"{SUSPENDED}..."))
+    offered(run, "O3", cpus=0.1)
+    assert only(run.do(Tick(), after_s=IN_VAIN_S / 2), Kill) == []
+    assert [kill.task_id for kill in only(run.do(Tick(), after_s=IN_VAIN_S / 2), Kill)] == [task]
