@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from mesos_gpu.sharing.freezer import FrozenRecord
 from tests.support.sharing.real_turns import RealTurns, freezer_v1, freezer_v2
 
 pytestmark = pytest.mark.root
+HOSTILE = Path(__file__).parents[1] / "support" / "sharing" / "hostile.c"
 TREES = [(tree, file) for tree, file in ((freezer_v1(), "freezer.state"), (freezer_v2(), "cgroup.freeze")) if tree]
 
 
@@ -36,6 +38,22 @@ def test_two_tenants_share_by_weight_and_a_change_counts_at_once(turns: RealTurn
     turns.members["a"]["weight"] = 4
     turns.tell()
     assert turns.shares(4.0)[0] == pytest.approx(2 / 3, rel=0.12)
+
+
+def test_a_hostile_tenant_has_its_share_and_what_it_had_queued(turns: RealTurns, tmp_path: Path) -> None:
+    """A static program with a cleared environment, of 8 processes with 16 kernels in each, that fork others."""
+    program = tmp_path / "hostile"
+    subprocess.run(["cc", "-O2", "-static", "-o", program, HOSTILE], check=True)
+    turns.tenant("a", command=["/usr/bin/env", "-i", str(program), turns.socket, "8", "16"])
+    turns.tenant("b", 2, depth=16)
+    turns.rules["policy"] = 5
+    turns.tell()
+    turns.shares(1.0)
+    assert turns.shares(2.0)[0] > 0.7, "without turns it has nearly all"
+    turns.rules["policy"] = 2
+    turns.tell()
+    turns.shares(2.0)
+    assert turns.shares(4.0)[0] == pytest.approx(1 / 3, rel=0.15)
 
 
 def test_nobody_stays_frozen_whoever_is_killed_and_shares_go_on(turns: RealTurns) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mesos_gpu.mesos.shares.gpu_shares import SharedCard
 from tests.support.simulated.played import Played
 
 pytestmark = pytest.mark.slow
@@ -196,6 +197,20 @@ path = "/sys/fs/cgroup{path}".encode()
         modest.kill()
     finally:
         played.run(setting.replace("HARD", hard))
+
+
+def test_six_of_fifteen_gib_of_a_card_are_6043_mib_for_cuda(tmp_path: Path) -> None:
+    """The figure of cGPU's own page, by the limit that drivers keep since release 615."""
+    path = next(line.split(":", 2)[2] for line in Path("/proc/self/cgroup").read_text().splitlines())
+    card = SharedCard(0, "GPU-0", 15109)
+    played = Played(tmp_path, 1, 15109)
+    try:
+        with played.asked() as cards:
+            cards.ask(f"limit 0 0 {card.memory_of(6) << 20} {path}")
+        program = played.start(["1000", "1000"])
+        assert said(program, "devices") == "devices 1 free 5043 of 6043"
+    finally:
+        played.end()
 
 
 def test_a_program_is_put_away_and_goes_on_on_another_card(played: Played) -> None:

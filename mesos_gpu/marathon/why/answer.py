@@ -211,7 +211,9 @@ def _away(it: Situation) -> str:
     takers = [str(task["suspension"].get("for")) for task in it.app.get("tasks") or [] if task.get("suspension")]
     if not takers:
         return ""
-    return f" {len(takers)} of them suspended for {', '.join(sorted(set(takers)))}, and resumed when that needs no more."
+    return (
+        f" {len(takers)} of them suspended for {', '.join(sorted(set(takers)))}, and resumed when that needs no more."
+    )
 
 
 def _of_failure(it: Situation, failure: Failure) -> list[str]:
