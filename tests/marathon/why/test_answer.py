@@ -171,3 +171,9 @@ def test_what_would_keep_the_memory_of_a_part_is_told() -> None:
     before = {"gpu_shared_cards": "2=GPU-a/15"}
     for wanted, there in ((share, before), (app(gpus=0, cpus=99), cards)):
         assert "kept by" not in str(asked(wanted, agents=[agent("a", attributes=there)]).remedies)
+
+
+def test_an_app_whose_gpus_are_put_away_says_for_whom() -> None:
+    away = {"id": "a", "suspension": {"state": "suspended", "for": "/urgent", "since": "2023-01-01T00:00:00.000Z"}}
+    found = asked(app(instances=2) | {"tasks": [away, {"id": "b"}]}, queued=None, running=2)
+    assert "1 of them suspended for /urgent" in found.headline
