@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from mesos_gpu.mesos.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUME, RESUMED, SUSPEND, SUSPENDED, data_of
+from mesos_gpu.mesos.shares.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUME, RESUMED, SUSPEND, SUSPENDED, data_of
 from tests.support.agent.documents import AGENT_ID
 from tests.support.agent.gpu_tasks import USER, advertised, on_gpus
 from tests.support.agent.live import FRAMEWORK, LiveAgent, unstarted_agent

@@ -13,7 +13,7 @@ from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.mesos.ids import ContainerId
-from mesos_gpu.mesos.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUME, RESUMED, SUSPEND, SUSPENDED, WORDS
+from mesos_gpu.mesos.shares.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUME, RESUMED, SUSPEND, SUSPENDED, WORDS
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from mesos_gpu.marathon.state.actions import Publish, Say, Tell
 from mesos_gpu.marathon.state.draft import Draft
-from mesos_gpu.mesos.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUME, RESUMED, SUSPEND, SUSPENDED, data_of
+from mesos_gpu.mesos.shares.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUME, RESUMED, SUSPEND, SUSPENDED, data_of
 from mesos_gpu.placement.demand import Demand
 
 LABEL, WAY = "GPU_PREEMPTION", "suspend"

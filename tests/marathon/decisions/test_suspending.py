@@ -12,7 +12,7 @@ from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.state.actions import Action, Kill, Launch, Publish, Tell
 from mesos_gpu.marathon.state.events import Offered, Tick
 from mesos_gpu.marathon.views.views import app_view
-from mesos_gpu.mesos.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUMED, SUSPENDED, WORDS
+from mesos_gpu.mesos.shares.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUMED, SUSPENDED, WORDS
 from tests.support.marathon.builders import SETTINGS, Run, app, offer, only, status
 
 SHARED = replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED)
