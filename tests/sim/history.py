@@ -19,6 +19,7 @@ from tests.sim.world import World
 PEACE_S = 2400.0
 """How long everything works before the judgement: longer than every time-out and interval of the services."""
 CLEANING_S = 900.0
+WHOLE_S = 300.0
 PEOPLE_S = (15.0, 40.0, 40.0, 90.0)
 FAULTS_S = (30.0, 60.0, 120.0, 240.0)
 """Mean pauses that histories have, in seconds."""
@@ -113,3 +114,4 @@ async def _whole(plan: Plan, people: People, faults: Faults, judge: Judge) -> No
         await people.delete(name)
     await asyncio.sleep(CLEANING_S)
     await judge.empty(people)
+    await judge.whole(people, WHOLE_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,17 @@ class Judge:
                 if agent["reserved_resources"]:
                     kept = json.dumps(agent["reserved_resources"])[:500]
                     self.world.finding(f"nobody wants this, and it is reserved on {agent['hostname']}: {kept}")
+
+    async def whole(self, people: People, patience_s: float) -> None:
+        """Every GPU can be had again: an app that wants them all runs."""
+        body = {"id": "/all", "cmd": "serve", "cpus": 0.1, "mem": 32, "gpus": 1, "instances": people.gpus}
+        made = await people.ask("POST", "/v2/apps", body)
+        await asyncio.sleep(patience_s)
+        found = await people.ask("GET", "/v2/apps//all")
+        if made is None or made.status != 201 or found is None or found.status != 200:
+            self.world.finding(f"an app that wants all GPUs cannot be made: {made}, {found}")
+        elif found.json()["app"]["tasksRunning"] != people.gpus:
+            self.world.finding(f"{found.json()['app']['tasksRunning']} of {people.gpus} GPUs can be had again")
 
     async def _master(self, people: People) -> Any:
         from tests.sim.http import request
