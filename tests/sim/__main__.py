@@ -67,7 +67,9 @@ def _make_repeatable() -> None:
     if os.environ.get("PYTHONHASHSEED") != "0":
         ctypes.CDLL(None).personality(_STILL)
         again = [sys.executable, "-m", "tests.sim", *sys.argv[1:]]
-        os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
+        # Where objects lie depends on what lies before them: the environment is one for everybody.
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPYCACHEPREFIX") if name in os.environ}
+        os.execve(sys.executable, again, {**kept, "HOME": "/", "PYTHONHASHSEED": "0"})
 
 
 def _play_all(wishes: Any) -> int:
@@ -150,9 +152,8 @@ def _play(seed: int, wishes: Any, told: Any) -> None:
 
     there = Path("/dev/shm")
     root = Path(tempfile.mkdtemp(prefix="mesos-gpu-sim-", dir=there if there.is_dir() else None))
-    plan = Plan(
-        seed, wishes.hours, wishes.agents, wishes.gpus, wishes.people, wishes.faults, wishes.masters, wishes.marathons
-    )
+    pauses, services = (wishes.people, wishes.faults), (wishes.masters, wishes.marathons)
+    plan = Plan(seed, wishes.hours, wishes.agents, wishes.gpus, *pauses, *services, wishes.first)
     try:
         told.put((seed, play(plan, root, listener=print if wishes.log else None), None))
     except BaseException:

@@ -41,6 +41,8 @@ class Plan:
     faults_s: float | None = None
     masters: int | None = None
     marathons: int | None = None
+    first: bool = False
+    """Whether it ends at what it finds first."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     world = World(plan.seed, root)
     if callable(listener):
         world.listener = listener
+    world.first = plan.first
     begin(world)
     asyncio.set_event_loop(world.loop)
     shape = Shape.drawn(plan.seed, plan.agents, plan.gpus)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 from asyncio import events
 from collections.abc import Callable
@@ -46,6 +47,39 @@ class _Clock:
         pass
 
 
+_numbers = itertools.count()
+
+
+class _Future(asyncio.Future):  # type: ignore[type-arg]
+    def __init__(self, **more: Any) -> None:
+        self._number = next(_numbers)
+        super().__init__(**more)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Task(asyncio.Task):  # type: ignore[type-arg]
+    def __init__(self, coroutine: Any, **more: Any) -> None:
+        self._number = next(_numbers)
+        super().__init__(coroutine, **more)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+def numbered(kind: type) -> None:
+    """Have sets keep objects of a class in an order that is the same each time, and not by where they lie in memory."""
+    made: Any = vars(kind)["__init__"]
+
+    def __init__(self: Any, *args: Any, **more: Any) -> None:
+        self._number = next(_numbers)
+        made(self, *args, **more)
+
+    for name, replacement in (("__init__", __init__), ("__hash__", lambda self: self._number)):
+        setattr(kind, name, replacement)
+
+
 # What it is made of inside is not told to type checkers.
 _Base: Any = asyncio.BaseEventLoop
 
@@ -61,6 +95,10 @@ class VirtualLoop(_Base):  # type: ignore[misc]
         self._clock_resolution = 1e-6
         self._busy_until: dict[int, float] = {}
         self.set_task_factory(self._new_task)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """Return a future that sets keep in the order in which they were made."""
+        return _Future(loop=self)
 
     # Time.
 
@@ -162,7 +200,7 @@ class VirtualLoop(_Base):  # type: ignore[misc]
     # What the base class leaves to its heirs.
 
     def _new_task(self, loop: Any, coroutine: Any, **more: Any) -> asyncio.Task[Any]:
-        task = asyncio.Task(coroutine, loop=loop, **more)
+        task = _Task(coroutine, loop=loop, **more)
         process = PROCESS.get()
         if process is not None and len(process.kept) < 20_000:
             process.kept.append(task)

@@ -28,13 +28,15 @@ from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.master import service as master_service
 from mesos_gpu.master.flags import FLAGS as MASTER_FLAGS
 from mesos_gpu.mesos.flags import parse_flags
-from mesos_gpu.process import zookeeper
+from mesos_gpu.process import links, zookeeper
 from mesos_gpu.process.endpoint import Endpoint
+from mesos_gpu.process.front import Front
 from mesos_gpu.process.program import PROGRAM_FLAGS
 from tests.sim import executors
 from tests.sim.disk import step
 from tests.sim.faults import span
 from tests.sim.link import SimulatedLink
+from tests.sim.loop import numbered
 from tests.sim.machine import Machine, SimulatedContainers
 from tests.sim.world import PROCESS, Host, Killed, Process, World
 from tests.sim.zookeeper import PORT as ZOOKEEPER_PORT
@@ -333,6 +335,8 @@ class Cluster:
                 raise RuntimeError(f"{owner} has no {name} any more: the simulator has to follow")
             setattr(owner, name, replacement)
         executors.install()
+        for kind in (Front, links._Link):
+            numbered(kind)
         root = logging.getLogger()
         root.handlers = [_LogOfWorld(world)]
         root.setLevel(logging.INFO)

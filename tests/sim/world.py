@@ -104,6 +104,8 @@ class World:
         self._numbers = 0
         self._digest = hashlib.sha256()
         self.lines: list[str] = []
+        self.first = False
+        """Whether the history is over once something is found."""
         self.listener: Callable[[str], None] | None = None
 
     @property
@@ -124,6 +126,8 @@ class World:
         if what not in self.findings:
             self.findings.append(what)
             self.tell("FINDING", what)
+            if self.first:
+                self.loop.stop()
 
     def add_host(self, name: str) -> Host:
         """Put up a machine, with a clock that is not quite right."""
