@@ -81,10 +81,12 @@ def look_again(draft: Draft, *, tick: bool) -> None:
     ready = _ready_by_app(draft)
     if _in_order(draft, ready):
         _take_in_order(draft, draft.held, ready, keep=True)
-    elif draft.gathering or not ready:
-        held, draft.held, draft.held_until_s, draft.gathering = draft.held, (), None, False
-        draft.ordered, draft.away, draft.freed, draft.places = bool(draft.waiting), (), (), {}
-        if held:
+    else:
+        specs = (draft.app(app_id) for app_id in draft.waiting_apps())
+        draft.ordered = any(spec is not None and asks_for_order(spec) for spec in specs)
+        draft.away, draft.freed, draft.places = (), (), {}
+        if draft.gathering:
+            held, draft.held, draft.held_until_s, draft.gathering = draft.held, (), None, False
             take_offers(draft, held)
 
 

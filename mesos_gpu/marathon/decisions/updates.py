@@ -78,7 +78,7 @@ def _move(draft: Draft, instance: Instance, task: Task, after: Task, cause: Caus
     was_ending = task.id in draft.kills
     instance = replace(moved(instance, cause, draft.now_s), task=after)
     if cause is Cause.TASK_ENDED:
-        if draft.ordered and (spec := draft.spec_of(instance)) is not None:
+        if draft.ordered and draft.waiting and (spec := draft.spec_of(instance)) is not None:
             draft.freed = (*draft.freed, (task, spec, draft.now_s))
         # A task that was asked to end and ended is not a failure, whatever its exit status.
         if failed and not was_ending:

@@ -13,7 +13,7 @@ from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.definitions.app import read_app
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.state.actions import Action, Decline, Kill, Launch, Publish, Revive
-from mesos_gpu.marathon.state.events import KillTasks, Offered, PutJob, RestartApp, StartRun, Tick
+from mesos_gpu.marathon.state.events import KillTasks, Offered, PutJob, RemoveApp, RestartApp, StartRun, Tick
 from mesos_gpu.marathon.state.state import restored
 from mesos_gpu.marathon.store.rows import lasting_of, rows_of, saves_of
 from mesos_gpu.marathon.views.views import app_view, queue_view
@@ -340,6 +340,23 @@ def test_what_is_free_but_given_back_counts_when_others_give_way() -> None:
     run.put({"id": "/gang", "priority": 5}, force=True)
     asked = kills(run.do(Tick(), after_s=4.0)) | kills(run.do(Tick(), after_s=4.0))
     assert asked == set(tasks)
+
+
+def test_when_nothing_waits_in_order_any_more_all_is_as_in_marathon() -> None:
+    run = subscribed(app("/plain", gpus=8), app("/gang", gpus=2, gang={"size": 3}))
+    run.do(Offered(machines(2)))
+    assert run.state.ordered
+    assert run.state.places
+    run.do(RemoveApp("/gang", "d8"))
+    run.do(Tick(), after_s=3.0)
+    state = run.state
+    assert (state.ordered, state.gathering, state.held, state.away, state.freed, state.places) == (
+        *(False, False, (), (), ()),
+        {},
+    )
+    run.do(Offered(machines(1)))
+    assert run.state.waiting
+    assert not run.state.ordered
 
 
 def test_a_run_that_gave_way_waits_again_and_has_not_failed() -> None:
