@@ -165,6 +165,11 @@ ROWS: Sequence[Row] = (
         "List the kinds of GPUs, as GKE lists accelerator types, and how to ask for each.",
     ),
     Row("gpu top", "look.gpu:top", "Show what GPUs do now, the busiest first, with the tasks that hold them."),
+    Row(
+        "gpu fragments",
+        "look.fragments:fragments",
+        "Show GPUs that are free and that nothing that is asked for could use, by machine, with the cause.",
+    ),
     Row("gpu mig", "", "MIG: this machine's GPUs in parts."),
     Row(
         "gpu mig plan",

@@ -1,0 +1,70 @@
+"""GPUs that are free and that nothing in the mix of what is asked for could use: where, and for want of what. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mesos_gpu.marathon.why.wish import wish_of
+from mesos_gpu.mesos.clients.agents import Agent
+
+ASKED = ("gpus", "cpus", "mem")
+CAUSES = {"cpus": "CPUs", "mem": "memory", "gpus": "GPUs: no size is so small"}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What one instance asks for, and how many of that size run or wait."""
+
+    amounts: Mapping[str, float]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One machine: `free` GPUs, of which `stranded` are left when the mix fills it; `causes`: what lacks then."""
+
+    agent_id: str
+    free: int
+    stranded: int
+    causes: tuple[str, ...]
+
+
+def sizes_of(apps: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]]) -> list[Size]:
+    """Return the sizes that ask for GPUs, the largest first: of apps and pods by instances, of jobs one each."""
+    counts: dict[tuple[float, ...], int] = {}
+    wishes = [(wish.amounts, wish.instances) for wish in map(wish_of, apps)]
+    wishes += [({name: float((job.get("run") or {}).get(name) or 0) for name in ASKED}, 1) for job in jobs]
+    for amounts, count in wishes:
+        if amounts.get("gpus") and count > 0:
+            key = tuple(float(amounts.get(name, 0)) for name in ASKED)
+            counts[key] = counts.get(key, 0) + count
+    ordered = sorted(counts.items(), key=lambda item: tuple(-amount for amount in item[0]))
+    return [Size(dict(zip(ASKED, key, strict=True)), count) for key, count in ordered]
+
+
+def fragments(agents: Sequence[Agent], sizes: Sequence[Size]) -> list[Fragment]:
+    """Return every machine that has free GPUs, the one with most stranded first.
+
+    A machine is filled in thought, with as many of the largest size as fit, then of the next; what is left then no
+    size fits.
+    """
+    found = []
+    for agent in agents:
+        left = {name: agent.amount("free", name) + agent.amount("offered", name) for name in ASKED}
+        free = int(left["gpus"])
+        if not free or not agent.takes_tasks:
+            continue
+        for size in sizes:
+            fitting = min(int((left[name] + 1e-9) // asked) for name, asked in size.amounts.items() if asked)
+            left = {name: left[name] - fitting * size.amounts[name] for name in ASKED}
+        stranded = round(left["gpus"])
+        found.append(Fragment(agent.id, free, stranded, _causes(left, sizes) if stranded else ()))
+    return sorted(found, key=lambda one: (-one.stranded, -one.free, one.agent_id))
+
+
+def _causes(left: Mapping[str, float], sizes: Sequence[Size]) -> tuple[str, ...]:
+    """Return what lacks for the size that lacks least."""
+    lacks = [tuple(name for name in ASKED if size.amounts[name] > left[name] + 1e-9) for size in sizes]
+    return min(lacks, key=lambda lack: ("gpus" in lack, len(lack)), default=("gpus",))

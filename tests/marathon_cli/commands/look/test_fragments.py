@@ -1,0 +1,41 @@
+"""`mesos-gpu gpu fragments`."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
+
+
+def serve(marathon: ScriptedServer) -> None:
+    marathon.on("GET", "/v2/info", {"version": "1.11.0", "marathon_config": {"mesos_leader_ui_url": marathon.url}})
+    marathon.on("GET", "/v2/apps", {"apps": [{"id": "/a", "gpus": 2, "cpus": 2, "mem": 64, "instances": 1}]})
+    marathon.on("GET", "/v2/pods/::status", [])
+    marathon.on("GET", "/v1/jobs", [])
+    total = {"cpus": 8, "gpus": 4, "mem": 8192}
+    slaves = [
+        {"id": "S0", "hostname": "g1", "pid": "slave(1)@g1:5051", "resources": total, "used_resources": {"cpus": 7}},
+        {"id": "S1", "hostname": "g2", "pid": "slave(1)@g2:5051", "resources": total, "used_resources": {"gpus": 3}},
+        {"id": "S2", "hostname": "g3", "pid": "slave(1)@g3:5051", "resources": total},
+    ]
+    marathon.on("GET", "/slaves", {"slaves": slaves})
+
+
+def test_machines_are_told_with_what_lacks(marathon: ScriptedServer, run: Run) -> None:
+    serve(marathon)
+    result = run("gpu", "fragments")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [line.split(maxsplit=3) for line in result.stdout.splitlines()[1:]] == [
+        ["g1", "4", "4", "CPUs"],
+        ["g2", "1", "1", "GPUs: no size is so small"],
+        ["g3", "4", "0", "---"],
+    ]
+    assert json.loads(run("gpu", "fragments", "-o", "json").stdout)[0]["lacks"] == ["cpus"]
+
+
+def test_where_pods_and_jobs_cannot_be_asked_apps_are_the_mix(marathon: ScriptedServer, run: Run) -> None:
+    serve(marathon)
+    marathon.on("GET", "/v1/jobs", Answer(503, {"message": "no"}))
+    assert "pods and jobs are left out" in run("gpu", "fragments").stderr
+    marathon.on("GET", "/v2/apps", {"apps": []})
+    assert "nothing asks for GPUs" in run("gpu", "fragments").stderr
