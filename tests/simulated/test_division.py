@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -151,3 +152,17 @@ def test_what_was_there_before_is_there_again() -> None:
 )
 def test_a_model_is_known_by_its_name_and_memory(name: str, memory_mib: int | None, model: str | None) -> None:
     assert profiles_of(name, memory_mib) == (() if model is None else MODELS[model])
+
+
+def test_what_is_told_of_all_cards_has_the_instances_of_those_that_are_divided() -> None:
+    talk = Talk()
+    context = talk.say(2, "context 0")
+    talk.say(2, f"alloc {context} {GIB}")
+    ((_, answer),) = talk.desk.hear(1, b"figures\n", 0)
+    cards = json.loads(answer)["cards"]
+    assert cards.keys() == {"0", "1"}
+    assert (cards["0"]["used"], [one["bytes"] for one in cards["0"]["processes"]]) == (GIB, [GIB])
+    assert [one["name"] for one in cards["0"]["mig"].values()] == ["2g.12gb", "1g.6gb"]
+    assert cards["1"]["mig"] is None
+    assert talk.say(1, "samples 0 0") == ""
+    assert talk.say(1, "mig-nothing 0 0") == f"err {Code.INVALID_VALUE}"
