@@ -8,7 +8,7 @@ program with a cleared environment, of 8 processes with 16 kernels queued in eac
 their own; the others keep 16 queued, for who is too slow to fill its turn on a busy machine has no claim to the rest of
 it. Two windows follow each other: policy 5, which leaves it to the card, and policy 2. Then every policy, with parts of
 the card's whole time, for some leave a part of it empty; what a change takes, what a switch costs, and what the program
-costs when nobody works. `--seconds 5` takes less than four minutes.
+costs when nobody works. `--seconds 5` takes four and a half minutes.
 """
 
 from __future__ import annotations
