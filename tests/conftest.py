@@ -51,6 +51,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     if collection_path.is_dir():
         return True if collection_path in WHOLE else None
+    if collection_path.suffix != ".py":
+        return None  # what tests are given, which may be bytes of any kind
     return True if _NOT_FAST.search(collection_path.read_text()) else None
 
 
