@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.agent.live import LiveAgent, live_agent
+from tests.support.folders import open_folder
 
 pytestmark = pytest.mark.root
 
@@ -27,11 +26,8 @@ echo looked; exec sleep 600
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that anybody may enter; those of pytest are closed."""
-    place = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="mesos-gpu-test-"))
-    place.chmod(0o755)
-    yield place
-    shutil.rmtree(place)
+    with open_folder() as place:
+        yield place
 
 
 @pytest.fixture

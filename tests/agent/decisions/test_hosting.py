@@ -135,10 +135,11 @@ def test_a_kill_goes_to_the_executor_with_the_policy_of_the_call(state: AgentSta
     assert again.event["kill"] == {"task_id": {"value": "t1"}}
 
 
-def test_an_executor_that_got_nothing_from_the_agent_before_is_ended() -> None:
+def restarted_with(task: dict[str, Any]) -> AgentState:
+    """Return what an agent has after a restart, that had sent a task to an executor or was about to."""
     before = new_state()
     handle(before, ev.Registered(), at())
-    handle(before, run(hosted("t1", gpus=1), info=AWARE), at())
+    handle(before, run(task, info=AWARE), at())
     executor, task_before = before.frameworks.executor(ECHO), before.frameworks.task(key())
     assert executor is not None
     assert task_before is not None
@@ -146,22 +147,17 @@ def test_an_executor_that_got_nothing_from_the_agent_before_is_ended() -> None:
     state = new_state()
     handle(state, ev.Registered(), at())
     adopt_executor(state, before.frameworks.active[FRAMEWORK_ID], executor, [(task_before, [])], at())
-    actions = handle(state, ev.Subscribed(ECHO), at())
+    return state
+
+
+def test_an_executor_that_got_nothing_from_the_agent_before_is_ended() -> None:
+    actions = handle(restarted_with(hosted("t1", gpus=1)), ev.Subscribed(ECHO), at())
     assert told(actions) == [("t1", "TASK_DROPPED", "REASON_AGENT_RESTARTED")]
     assert sent(actions) == ["SHUTDOWN"]
 
 
 def test_an_executor_that_has_its_task_stays() -> None:
-    before = new_state()
-    handle(before, ev.Registered(), at())
-    handle(before, run(hosted("t1"), info=AWARE), at())
-    executor, task_before = before.frameworks.executor(ECHO), before.frameworks.task(key())
-    assert executor is not None
-    assert task_before is not None
-    executor.queue.clear()  # which is not on disk
-    state = new_state()
-    handle(state, ev.Registered(), at())
-    adopt_executor(state, before.frameworks.active[FRAMEWORK_ID], executor, [(task_before, [])], at())
+    state = restarted_with(hosted("t1"))
     assert sent(handle(state, ev.Subscribed(ECHO, tasks=("t1",)), at())) == []
 
 

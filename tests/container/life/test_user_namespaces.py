@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +22,7 @@ from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from tests.support.container.box import Box
 from tests.support.container.cni_networks import PLUGINS, CniNetwork, cni_network
 from tests.support.container.images import Images, ask
+from tests.support.folders import open_folder
 from tests.support.images.build import Layer, busybox_image, file, folder, tar_of
 
 pytestmark = pytest.mark.root
@@ -35,11 +34,8 @@ FOREVER = "echo ready; exec sleep 1000"
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that anybody may enter; those of pytest are closed."""
-    place = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="mesos-gpu-test-"))
-    place.chmod(0o755)
-    yield place
-    shutil.rmtree(place)
+    with open_folder() as place:
+        yield place
 
 
 @pytest.fixture
