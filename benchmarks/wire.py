@@ -5,7 +5,8 @@
 The messages are recorded ones of a real master and agent (tests/recorded/libprocess.json), one of each kind, in turn.
 `protobuf` parses and serializes their bytes and nothing else; `framing` is libprocess' HTTP around them; `message` is
 what the programs do: bytes to messages to plain documents, and back. `launches` are the recorded RunTaskMessage with
-the v1 documents of master and agent in it.
+the v1 documents of master and agent in it. `msgpack` takes the same documents from bytes and back by msgspec, compiled
+code that knows nothing of messages: what the Python objects alone cost.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import msgspec
 
 from mesos_gpu.mesos import libprocess
 from mesos_gpu.mesos.libprocess import MessageDecoder, Pid
@@ -96,6 +99,31 @@ def documents(messages: Messages, pieces: list[bytes]) -> Row:
     return "message to document, and back", decoded, encoded
 
 
+def _plain(value: object) -> object:
+    """Return `value` in what any codec takes."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def msgpack(messages: Messages) -> Row:
+    plain = [_plain(decode(name, body)) for name, body in messages]
+    packed = [msgspec.msgpack.encode(document) for document in plain]
+    unpack, pack = msgspec.msgpack.Decoder().decode, msgspec.msgpack.Encoder().encode
+
+    def decoded() -> int:
+        for body in packed:
+            unpack(body)
+        return len(packed)
+
+    def encoded() -> int:
+        for document in plain:
+            pack(document)
+        return len(plain)
+
+    return "msgpack of the same documents", decoded, encoded
+
+
 def launches(messages: Messages) -> Row:
     launch, body = next((name, body) for name, body in messages if name.endswith(".RunTaskMessage"))
     task = decode_to_v1(launch, body)
@@ -123,6 +151,7 @@ def main() -> None:
         framing_alone(messages, pieces),
         documents(messages, pieces),
         launches(messages),
+        msgpack(messages),
     ]
     size = sum(len(body) for _, body in messages) / len(messages)
     print(f"{len(messages)} kinds of message, {size:.0f} bytes each on average; messages a second")
@@ -131,7 +160,9 @@ def main() -> None:
     for title, inward, outward in rows:
         rates.append((per_second(inward, seconds), per_second(outward, seconds)))
         print(f"{title:32}{rates[-1][0]:12,.0f}{rates[-1][1]:12,.0f}")
-    print(f"{'protobuf alone / all of it':32}{rates[0][0] / rates[2][0]:12.1f}{rates[0][1] / rates[2][1]:12.1f}")
+    for title, row in (("all of it", 2), ("framing alone", 1), ("msgpack", 4)):
+        ratios = (alone / other for alone, other in zip(rates[0], rates[row], strict=True))
+        print(f"{f'protobuf alone / {title}':32}" + "".join(f"{ratio:12.1f}" for ratio in ratios))
 
 
 if __name__ == "__main__":
