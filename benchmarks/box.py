@@ -27,6 +27,7 @@ from pathlib import Path
 import aiohttp
 
 from benchmarks.cli import MESOS_GPU, compiled, run_quietly
+from benchmarks.kept import figure
 from benchmarks.launch import FRAMEWORK, Framework
 from mesos_gpu.local import status
 
@@ -113,6 +114,8 @@ def show_idle(name: str, work_dir: Path, idle_s: float) -> None:
     time.sleep(idle_s)
     share = (cpu_s(processes) - before) / idle_s
     print(f"{name}: {len(processes)} processes, PSS {pss_mib(processes):.1f} MiB, {share * 100:.2f} % of a core")
+    figure(f"{name}, memory", f"{name}, {len(processes)} processes: PSS", pss_mib(processes), "MiB", aim=PSS_AIM_MIB)
+    figure(f"{name}, processor", f"{name}: of a core", share * 100, "%", aim=CPU_AIM * 100)
     for pid, command in sorted(processes.items()):
         print(f"  {pss_mib([pid]):6.1f} MiB  {command[:100]}")
 
@@ -202,6 +205,9 @@ def main() -> None:
                 run_quietly([str(MESOS_GPU), "down", f"--work_dir={work_dir}"], environment)
     ours, theirs = statistics.median(ups[1:]), statistics.median(bare[1:])
     print(f"up --detach: median {ours:.2f} s, shortest {min(ups[1:]):.2f} s, of {chosen.ups} (aim: {UP_AIM_S:g} s)")
+    what = f"`up --detach` until ready, median of {chosen.ups}"
+    bare_name = f"{PROGRAMS} times `python -c pass`"
+    figure("up", what, ours, "s", beside=(bare_name, theirs), aim=UP_AIM_S, aim_of="value")
     print(f"{PROGRAMS} times python -c pass: {theirs:.2f} s; ratio {ours / theirs:.1f}")
 
 

@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import slurm
+from benchmarks.kept import figure
 
 APP = Path(__file__).parent.parent / "examples" / "simple-gpu-test.json"
 MESOS_GPU = Path(sys.executable).with_name("mesos-gpu")
@@ -254,6 +255,10 @@ def show_runs(rounds: int, folder: Path, env: Mapping[str, str]) -> None:
     print(f"mesos-gpu run -- true: {'all' if max(ours) <= RUN_AT_MOST_S else 'not all'} within {RUN_AT_MOST_S:g} s")
     if theirs:
         ratio = statistics.median(ours) / statistics.median(theirs)
+        beside = ("`srun true`", statistics.median(theirs) * 1000)
+        note = f"longest {max(ours) * 1000:.0f} ms"
+        what = f"`mesos-gpu run -- true`, median of {rounds}"
+        figure("run", what, statistics.median(ours) * 1000, "ms", beside=beside, aim=RUN_AIM, note=note)
         print(f"mesos-gpu run -- true: {ratio:.2f} of srun true by the clock (aim: {RUN_AIM:g})")
     else:
         print("srun true: no Slurm answers here, and Debian's slurmctld, slurmd, slurm-client and munge are not here")
@@ -268,6 +273,8 @@ def show(times: Mapping[str, Sequence[Cost]]) -> None:
         print(f"{case:24} {wall[case] * 1000:6.0f} ms {best * 1000:6.0f} ms {cpu[case] * 1000:6.0f} ms")
     for case, aim in WALL_AIMS_MS.items():
         by_clock, by_cpu = wall[case] / wall["python -c pass"], cpu[case] / cpu["python -c pass"]
+        beside = ("`python -c pass`", wall["python -c pass"] * 1000)
+        figure(case, f"`{case}`, wall, median", wall[case] * 1000, "ms", beside=beside, aim=aim, aim_of="value")
         print(
             f"{case}: {wall[case] * 1000:.0f} ms (aim: {aim}), {by_clock:.1f} of python -c pass by the clock, "
             f"{by_cpu:.1f} of its processor time"
@@ -275,6 +282,8 @@ def show(times: Mapping[str, Sequence[Cost]]) -> None:
     for mine, their in (("mesos-gpu --help", "dcos --help"), ("mesos-gpu app add", "dcos marathon app add")):
         if their in wall:
             by_clock, by_cpu = wall[mine] / wall[their], cpu[mine] / cpu[their]
+            beside = (f"`{their}`", cpu[their] * 1000)
+            figure(f"{mine} to dcos", f"`{mine}`, processor time", cpu[mine] * 1000, "ms", beside=beside, aim=AIM)
             print(
                 f"{mine}: {by_clock:.2f} of {their} by the clock, {by_cpu:.2f} of its processor time (aim: {AIM:.2f})"
             )

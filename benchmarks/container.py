@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 
+from benchmarks.kept import figure
 from mesos_gpu.container import ContainerConfig, Containerizer, open_containerizer
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.runtime import find_program
@@ -119,6 +120,9 @@ async def main() -> None:
     ours, bare = ours[WARM_UPS:], bare[WARM_UPS:]
     show("launch() to running", ours)
     show(f"bare {program.name} run", bare)
+    beside = (f"bare `{program.name} run`", statistics.median(bare))
+    what = f"launch() to running, median of {len(ours)}"
+    figure(program.name, what, statistics.median(ours), "ms", beside=beside, note=f"p95 {p95(ours):.1f} ms")
     print(f"ratio of medians: {statistics.median(ours) / statistics.median(bare):.2f}")
 
 

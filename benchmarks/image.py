@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 from benchmarks import image_start
+from benchmarks.kept import figure
 from mesos_gpu.images.sources import open_source
 from mesos_gpu.images.store import ImageStore
 from tests.support.images.build import BuiltImage, Layer, base_layer, file, folder, tar_of
@@ -103,6 +104,9 @@ def compare(registry: RealRegistry, folder: Path, layers: int, mib: int, runs: i
     show("umoci unpack", unpacks[1:])
     show("skopeo copy + umoci unpack", tools)
     print(f"  ratio of medians: {statistics.median(ours[1:]) / statistics.median(tools):.2f} (aim: {PULL_AIM})")
+    what = f"cold pull, {layers} layers, {packed} MiB packed, {mib} unpacked, median of {runs}"
+    beside = ("`skopeo copy` + `umoci unpack`", statistics.median(tools) * 1e3)
+    figure(f"pull, {layers} layers", what, statistics.median(ours[1:]) * 1e3, "ms", beside=beside, aim=PULL_AIM)
     place = folder / "start"
     place.mkdir()
     image_start.show(*asyncio.run(image_start.start_ms(registry.url, name, place, 4 * runs)), layers)

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.container import CGROUPS_ROOT, SETTLE_S, WARM_UPS, NoIsolator, bare_ms
+from benchmarks.kept import figure
 from mesos_gpu.container import ContainerConfig, Containerizer, open_containerizer
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.runtime import RUNTIMES, find_program
@@ -58,6 +59,9 @@ def show(ours: list[float], bare: list[float], layers: int) -> None:
     for label, times in (("launch() from a warm store", ours), ("bare run, unpacked root", bare)):
         print(f"  {label:28} median {statistics.median(times):6.1f} ms   worst {max(times):6.1f} ms")
     aim = AIMS.get(layers)
+    beside = ("bare run, unpacked root", statistics.median(bare))
+    what = f"start from a warm store, {layers} layers, median of {len(ours)}"
+    figure(f"start, {layers} layers", what, statistics.median(ours), "ms", beside=beside, aim=aim)
     said = "" if aim is None else f" (aim: {aim})"
     print(f"  ratio of medians: {statistics.median(ours) / statistics.median(bare):.2f}{said}")
 

@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable
 
+from benchmarks.kept import figure
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.pool import GpuPool
 
@@ -75,6 +76,9 @@ def main() -> None:
     for name, kind in (("ours", GpuPool), ("copying", CopyingPool)):
         for size in SIZES:
             few, many = measure(kind, size, rounds)
+            if kind is GpuPool:
+                what = f"prepare and cleanup, {size} GPUs, beside {size - 2} other containers"
+                figure(f"{size} GPUs", what, many, "µs", beside=("the same with one other container", few), aim=1.25)
             print(f"{name:8} {size:5} {few:9.2f} us {many:9.2f} us {1e6 / many:10,.0f}/s {many / few:6.2f}")
 
 

@@ -30,6 +30,7 @@ from typing import Any
 import aiohttp
 
 from benchmarks.container import SETTLE_S, WARM_UPS, bare_ms, p95, show
+from benchmarks.kept import figure
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.runtime import find_program
 from mesos_gpu.local import UpOptions, down, status, up
@@ -172,6 +173,16 @@ async def measure(work_dir: Path, runs: int) -> None:
         for baseline, others in (("the same bundle", bare), ("the plain bundle", plain)):
             medians, tails = statistics.median(times) / statistics.median(others), p95(times) / p95(others)
             print(f"{name} to {baseline}: ratio of medians {medians:.2f}, of p95 {tails:.2f} (aim: {aim})")
+            keep(f"{name} of a 1-GPU task", f"bare `{program.name} run` of {baseline}", times, others, aim)
+
+
+def keep(name: str, baseline: str, times: list[float], others: list[float], aim: float) -> None:
+    """Keep medians and p95."""
+    for word, of in (("median", statistics.median), ("p95", p95)):
+        key = f"{word} of {name.partition(' ')[0]} to {baseline.partition(' of ')[2]}"
+        figure(
+            key, f"ACCEPT to {name}, {word} of {len(times)}", of(times), "ms", beside=(baseline, of(others)), aim=aim
+        )
 
 
 def show_stages(logs: Iterable[Path], tasks: int) -> None:

@@ -19,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.kept import figure
 from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.testing import plan
 from mesos_gpu.testing.factory import BoxFactory, Home
@@ -62,6 +63,9 @@ def programs(folder: Path, agents: int) -> float:
     return took
 
 
+LABELS = {"first": "first box of a test run (master, agents) until all are registered", "next": "any further box"}
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=10)
@@ -83,6 +87,9 @@ def main() -> None:
             apart.append(programs(Path(folder) / f"programs-{number}", given.agents))
     for name, times in (("first", first), ("next", later), ("programs", apart), ("down", ends)):
         middle = statistics.median(times)
+        if name in LABELS:
+            beside = ("its services as programs of their own", statistics.median(apart))
+            figure(name, f"{LABELS[name]}, median of {len(times)}", middle, "s", beside=beside)
         print(
             f"{name:<9} {middle:6.3f} s  (worst {max(times):.3f})  {middle / statistics.median(apart):5.2f} of programs"
         )

@@ -29,6 +29,7 @@ from typing import Any
 
 import aiohttp
 
+from benchmarks.kept import figure
 from benchmarks.launch import FRAMEWORK, NEEDS, Framework
 from benchmarks.slurm import Slurm, missing, slurm
 from mesos_gpu.local import UpOptions, down, status, up
@@ -157,10 +158,21 @@ def measure(folder: Path, gpus: int, tasks: int, rounds: int) -> float:
             kind.show()
         aim = AIMS.get(gpus)
         if aim is not None:
+            note = f"{statistics.median(ours.cpu_s) * 1e3:.0f} ms of processors each"
+            what = f"1-GPU tasks of `true` a second on {gpus} GPUs, median of {rounds} times {tasks}"
+            figure(f"{gpus} GPUs", what, statistics.median(ours.per_s), better="more", aim=aim, note=note)
             print(f"  aim: {aim:g} a second: {'reached' if statistics.median(ours.per_s) >= aim else 'NOT reached'}")
         for other in slurms:
             ratio = statistics.median(ours.per_s) / statistics.median(other.per_s)
             cpu = statistics.median(ours.cpu_s) / statistics.median(other.cpu_s)
+            figure(
+                f"to {other.name}",
+                "the same",
+                statistics.median(ours.per_s),
+                beside=(f"{other.name}, {statistics.median(other.cpu_s) * 1e3:.0f} ms", statistics.median(other.per_s)),
+                better="more",
+                aim=SLURM_AIM,
+            )
             print(f"  ratio to {other.name}: {ratio:.1f} (aim: {SLURM_AIM:g}); of processor time each: {cpu:.2f}")
         if gpus == SLURM_GPUS and missing():
             print(f"  no Slurm: {', '.join(missing())} missing; apt-get install slurmctld slurmd slurm-client munge")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.kept import figure
 from mesos_gpu.mesos import libprocess
 from mesos_gpu.mesos.libprocess import MessageDecoder, Pid
 from mesos_gpu.mesos.message_types import message_class
@@ -28,6 +29,8 @@ from mesos_gpu.mesos.messages import decode, decode_to_v1, encode, encode_from_v
 RECORDED = Path(__file__).parent.parent / "tests" / "recorded" / "libprocess.json"
 SENDER, TO = Pid("slave(1)", "127.0.0.1", 5051), Pid("master", "127.0.0.1", 5050)
 CHUNK = 64 * 1024
+AIM = 1 / 5
+"""Of protobuf alone."""
 Messages = list[tuple[str, bytes]]
 """Names and bodies."""
 
@@ -163,6 +166,10 @@ def main() -> None:
     for title, row in (("all of it", 2), ("framing alone", 1), ("msgpack", 4)):
         ratios = (alone / other for alone, other in zip(rates[0], rates[row], strict=True))
         print(f"{f'protobuf alone / {title}':32}" + "".join(f"{ratio:12.1f}" for ratio in ratios))
+    for way, key, at in (("bytes to documents", "in", 0), ("documents to bytes", "out", 1)):
+        ours, alone = rates[2][at], rates[0][at]
+        beside = (f"protobuf alone, {'parsing' if at == 0 else 'serializing'}", alone)
+        figure(key, f"recorded messages a second, {way}", ours, beside=beside, better="more", aim=AIM)
 
 
 if __name__ == "__main__":

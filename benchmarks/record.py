@@ -1,0 +1,42 @@
+"""Runs a benchmark and keeps its figures in benchmarks/results, with the machine, load, date and commit.
+
+    ./run bench record launch [--as NAME] [--note TEXT] [-- --runs 30]
+
+What follows `--` goes to the benchmark. --as keeps the run beside the plain one, under a name of its own: image-2gib.
+Then docs/why/measurements.md is written again. Exits with 1 when the benchmark kept no figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks.kept import machine
+from benchmarks.kept.results import RESULTS, Run
+from benchmarks.kept.running import BenchFailed, run
+from tools import make_measurements
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bench", help="such as launch")
+    parser.add_argument("--as", dest="name", help="keep it under this name (default: the benchmark's)")
+    parser.add_argument("--note", default="", help="what else there is to know of this run")
+    parser.add_argument("arguments", nargs="*", help="after --: of the benchmark")
+    asked = parser.parse_args()
+    before, commit = machine.load(), machine.commit()
+    try:
+        figures = run(asked.bench, asked.arguments)
+    except BenchFailed as error:
+        raise SystemExit(str(error)) from error
+    load = (before, machine.load())
+    kept = Run(
+        asked.bench, asked.arguments, machine.today(), commit, machine.facts(), load, figures, asked.note.rstrip(".")
+    )
+    path = RESULTS / f"{asked.name or asked.bench}.json"
+    path.write_text(kept.to_text())
+    make_measurements.main()
+    print(f"{len(figures)} figures kept in {path}; docs/why/measurements.md is written again")
+
+
+if __name__ == "__main__":
+    main()
