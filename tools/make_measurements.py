@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "why" / "measurements.md"
 
 
 def measurements_page() -> str:
-    """Return the page. Raises KeyError where a part names a run that is not recorded."""
+    """Return the page."""
     return page([part.read_text() for part in sorted(PARTS.glob("*.md"))], recorded())
 
 

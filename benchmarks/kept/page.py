@@ -18,11 +18,15 @@ TABLE = "| what | ours | beside | ratio | aim |\n|---|---|---|---|---|\n"
 
 
 def page(parts: Sequence[str], runs: Mapping[str, Run]) -> str:
-    """Return the page. Raises KeyError for a place of a run that is not recorded."""
+    """Return the page. The place of a run that is not recorded says how it would be."""
     text = "\n".join(part.strip() + "\n" for part in parts)
     named = PLACE.findall(text)
     rest = [f"\n## {name}\n\n<!-- figures: {name} -->\n" for name in sorted(runs) if name not in named]
-    return HEAD + PLACE.sub(lambda place: section(runs[place[1]]).strip(), text + "".join(rest))
+    return HEAD + PLACE.sub(lambda place: _put(place[1], runs), text + "".join(rest))
+
+
+def _put(name: str, runs: Mapping[str, Run]) -> str:
+    return section(runs[name]).strip() if name in runs else f"Not recorded yet: `./run bench record {name}`."
 
 
 def section(run: Run) -> str:
