@@ -11,7 +11,18 @@ from mesos_gpu.marathon.definitions.timestamps import timestamp
 from mesos_gpu.marathon.matching.checks import check_result
 from mesos_gpu.marathon.model.backoff import after_failure
 from mesos_gpu.marathon.model.deployment import Work
-from mesos_gpu.marathon.model.instances import FAILURES, Cause, Goal, Instance, Phase, Task, cause_of, moved
+from mesos_gpu.marathon.model.health import mesos_level
+from mesos_gpu.marathon.model.instances import (
+    FAILURES,
+    Cause,
+    ContainerTask,
+    Goal,
+    Instance,
+    Phase,
+    Task,
+    cause_of,
+    moved,
+)
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.model.task_ids import app_of, instance_of
 from mesos_gpu.marathon.state import pods
@@ -37,10 +48,8 @@ def take_status(draft: Draft, status: TaskStatus) -> None:
     if instance is None or instance.task is None or not instance.task.has(task_id):
         _take_unknown(draft, task_id, status, cause)
     elif instance.task.containers:
-        _publish_status(draft, instance, instance.task, status)
         _take_container(draft, instance, instance.task, status)
     else:
-        _publish_status(draft, instance, instance.task, status)
         _take_known(draft, instance, instance.task, status, cause)
     if "uuid" in status:
         draft.actions.append(Acknowledge(status))
@@ -49,6 +58,8 @@ def take_status(draft: Draft, status: TaskStatus) -> None:
 def _take_known(draft: Draft, instance: Instance, task: Task, status: TaskStatus, cause: Cause) -> None:
     job_progress.take_status(draft, instance, task.id, status, cause)
     after = _task_after(task, status, cause, draft.now_s)
+    if _changed(task, after) or _health_changed(draft, instance, task, status):
+        _publish_status(draft, instance, after, status)
     if cause is Cause.TASK_ENDED:
         _note_failure(draft, instance, task, status)
     _move(draft, instance, task, after, cause, failed=status["state"] in FAILURES)
@@ -63,6 +74,9 @@ def _take_container(draft: Draft, instance: Instance, task: Task, status: TaskSt
     after = pods.task_after(task, status, draft.now_s)
     if after is None:
         return
+    containers = zip(task.containers, after.containers, strict=True)
+    if any(_changed(before, now) or before.healthy != now.healthy for before, now in containers):
+        _publish_status(draft, instance, after, status)
     cause = pods.cause_of_all(after)
     failed = any(container.state in FAILURES for container in after.containers)
     if cause is Cause.TASK_ENDED and draft.app(instance.app_id) is not None:
@@ -223,6 +237,23 @@ def _is_restarting(draft: Draft, app_id: str) -> bool:
     return any(
         (Work.RESTART, app_id) in step.actions for d in draft.deployments.values() for step in d.steps[d.current :]
     )
+
+
+def _changed(before: Task | ContainerTask, after: Task | ContainerTask) -> bool:
+    """Return whether a status told something new, its health aside; answers to a reconciliation mostly do not.
+
+    Source: Marathon core/task/Task.scala (update, updatedHealthOrState): what changes nothing is no event.
+    """
+    return after.state != before.state or after.check_result != before.check_result
+
+
+def _health_changed(draft: Draft, instance: Instance, task: Task, status: TaskStatus) -> bool:
+    spec = draft.spec_of(instance)
+    index = None if spec is None else mesos_level(spec.document["healthChecks"])
+    if index is None or "healthy" not in status:
+        return False
+    known = (draft.health.get(task.id) or {}).get(index)
+    return known is None or known.alive != status["healthy"]
 
 
 def _publish_status(draft: Draft, instance: Instance, task: Task, status: TaskStatus) -> None:

@@ -46,6 +46,30 @@ def test_a_status_without_uuid_is_not_acknowledged(run: Run) -> None:
     assert not only(run.do(type(news)(without)), Acknowledge)
 
 
+def test_what_changes_nothing_is_no_event(run: Run) -> None:
+    """As Marathon: who listens is not told of answers to a reconciliation, but of health, checks and addresses."""
+    run.put(app(healthChecks=[{"protocol": "COMMAND", "command": {"value": "true"}}]))
+    run.offer()
+    (task,) = run.tasks()
+    network = {"container_status": {"network_infos": [{"ip_addresses": [{"ip_address": "10.0.0.7"}]}]}}
+    news = [
+        (status(task, "TASK_STARTING"), True),
+        (status(task, **network), True),
+        (status(task, reason="REASON_RECONCILIATION"), False),
+        (status(task, healthy=True, reason="REASON_TASK_HEALTH_CHECK_STATUS_UPDATED"), True),
+        (status(task, healthy=True, reason="REASON_RECONCILIATION"), False),
+        (status(task, healthy=False, uuid="dg==", reason="REASON_TASK_HEALTH_CHECK_STATUS_UPDATED"), True),
+        (status(task, healthy=False, check_status={"type": "COMMAND", "command": {"exit_code": 1}}), True),
+        (status(task, healthy=False, check_status={"type": "COMMAND", "command": {"exit_code": 1}}), False),
+        (status(task, "TASK_FINISHED"), True),
+    ]
+    for told, is_news in news:
+        events = [p.fields for p in only(run.do(told), Publish) if p.kind == "status_update_event"]
+        assert [event["taskStatus"] for event in events] == [told.status["state"]] * is_news
+        if is_news and told.status["state"] == "TASK_RUNNING":
+            assert events[0]["ipAddresses"] == [{"ipAddress": "10.0.0.7", "protocol": "IPv4"}]
+
+
 def test_a_deployment_ends_when_all_its_instances_run(run: Run) -> None:
     run.put(app(instances=2))
     run.offer()
