@@ -108,6 +108,12 @@ def checked(flags: Mapping[str, Any]) -> Mapping[str, Any]:
         raise BadFlag("placement_policy", f"{flags['placement_policy']} is none of {', '.join(POLICIES)}")
     if not 0 <= flags["offer_window"] <= _LONGEST_WINDOW_MS:
         raise BadFlag("offer_window", f"must be 0 to {_LONGEST_WINDOW_MS}; what is held longer, others cannot use")
+    if not 0 <= flags["offer_matching_timeout"] <= _LONGEST_WINDOW_MS:
+        raise BadFlag(
+            "offer_matching_timeout", f"must be 0 to {_LONGEST_WINDOW_MS}; what is held longer, others cannot use"
+        )
+    if flags["max_queued_offers"] < 0:
+        raise BadFlag("max_queued_offers", "must be 0 or more")
     if not 0 <= flags["gang_offer_hold"] <= _LONGEST_WINDOW_MS:
         raise BadFlag("gang_offer_hold", f"must be 0 to {_LONGEST_WINDOW_MS}; what is held longer, others cannot use")
     _check_authentication(flags)
@@ -191,6 +197,8 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         max_running_deployments=flags["max_running_deployments"],
         launch_tokens=flags["launch_tokens"],
         launch_token_refresh_s=flags["launch_token_refresh_interval"] / 1000,
+        max_queued_offers=flags["max_queued_offers"],
+        offer_matching_timeout_s=flags["offer_matching_timeout"] / 1000,
     )
 
 

@@ -114,6 +114,10 @@ FLAGS = (
     Flag("max_instances_per_offer", "integer", 5, "Instances started on one offer at most."),
     Flag("launch_tokens", "integer", 100, "Tasks started in an interval at most that have not come to run yet."),
     Flag("launch_token_refresh_interval", "integer", 30000, "Milliseconds of that interval."),
+    Flag("max_queued_offers", "integer", 1024, "Offers kept at most while no launch token is left."),
+    Flag(
+        "offer_matching_timeout", "integer", 3000, "Milliseconds for which each of them is kept; then it is declined."
+    ),
     Flag("decline_offer_duration", "integer", 120000, "Milliseconds for which an unused offer is refused."),
     Flag("min_revive_offers_interval", "integer", 5000, "Milliseconds between two calls for offers, on average."),
     Flag(

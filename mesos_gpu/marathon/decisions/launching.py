@@ -14,6 +14,8 @@ from math import inf
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.decisions.choosing import Choice, worth_waiting
 from mesos_gpu.marathon.decisions.in_order import SETTLE_S, Look
+from mesos_gpu.marathon.decisions.offer_queue import dequeued, enqueue, next_use_s, tokens_worth_a_look
+from mesos_gpu.marathon.decisions.offer_queue import use_queued as use_queue
 from mesos_gpu.marathon.decisions.using import OpenOffer
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.asks import asks_for_order
@@ -45,7 +47,7 @@ def offered(draft: Draft, documents: Sequence[OfferDocument]) -> None:
         draft.agents = known
         offering = {document["agent_id"]["value"] for document in documents}
         draft.freed = tuple(entry for entry in draft.freed if entry[0].agent_id not in offering)
-        _take_in_order(draft, held, ready, keep=True)
+        _take_in_order(draft, [*dequeued(draft), *held], ready, keep=True)
         return
     if worth_waiting(draft, held, ready) and (draft.held_until_s or inf) > draft.now_s:
         draft.held, draft.agents = held, known
@@ -69,6 +71,12 @@ def use_held(draft: Draft) -> None:
             take_offers(draft, held)
 
 
+def forget_offers(draft: Draft) -> None:
+    """Forget offers that are kept: a subscription has ended or begun, and they are void."""
+    draft.held, draft.held_until_s, draft.gathering, draft.away = (), None, False, ()
+    draft.queued, draft.token_short = (), False
+
+
 def look_again(draft: Draft, *, tick: bool) -> None:
     """Decide anew about what waits in order, when something has changed or, with `tick`, as time has passed."""
     new = {app_id for app_id in draft.waiting.changes.values() if app_id is not None}
@@ -80,7 +88,7 @@ def look_again(draft: Draft, *, tick: bool) -> None:
         return
     ready = _ready_by_app(draft)
     if _in_order(draft, ready):
-        _take_in_order(draft, draft.held, ready, keep=True)
+        _take_in_order(draft, [*dequeued(draft), *draft.held], ready, keep=True)
     else:
         specs = (draft.app(app_id) for app_id in draft.waiting_apps())
         draft.ordered = any(spec is not None and asks_for_order(spec) for spec in specs)
@@ -144,16 +152,47 @@ def _take_in_order(
 
 
 def take_offers(draft: Draft, documents: Sequence[OfferDocument]) -> None:
-    """Start what fits: first where there is a choice of offers, then on each offer; decline those nothing fits on."""
+    """Start what fits: first where there is a choice of offers, then on each offer; decline those nothing fits on.
+
+    Those that were not tried because no token was left are queued (offer_queue.py), as far as there is room.
+    """
+    _decline_untried(draft, enqueue(draft, _use(draft, documents)))
+
+
+def use_queued(draft: Draft) -> None:
+    """Use queued offers as tokens come back; where some were declined for want of tokens, ask for them again."""
+    use_queue(draft, _use, _decline_untried)
+    if draft.token_short and draft.waiting and not draft.queued:
+        if draft.tokens.left >= tokens_worth_a_look(draft, draft.settings):
+            draft.token_short, draft.revive_due = False, True
+    elif draft.token_short and not draft.waiting:
+        draft.token_short = False
+
+
+def _use(draft: Draft, documents: Sequence[OfferDocument]) -> list[OfferDocument]:
+    """Start what fits, decline what nothing fits on, and return the offers that were not tried for want of tokens."""
     ready, backoff_s = _ready_by_app(draft), _next_backoff_s(draft)
     opened, declined = _opened(draft, documents)
     Choice(draft, opened).place(ready)
+    untried: list[OfferDocument] = []
     for each in opened:
         each.fill(ready)
-        if not each.close(_refuse_s(draft, backoff_s)):
+        if each.close(_refuse_s(draft, backoff_s)):
+            continue
+        if each.cut_short:
+            untried.append(each.offer.document)
+        else:
             declined.append(each.offer.id)
     if declined:
         draft.actions.append(Decline(declined, _refuse_s(draft, backoff_s)))
+    return untried
+
+
+def _decline_untried(draft: Draft, untried: Sequence[OfferDocument]) -> None:
+    if untried:
+        draft.token_short = bool(draft.waiting)
+        refuse_s = _refuse_s(draft, _next_backoff_s(draft)) if draft.waiting else draft.settings.decline_offer_s
+        draft.actions.append(Decline([document["id"]["value"] for document in untried], refuse_s))
 
 
 def _in_one_piece(documents: Sequence[OfferDocument]) -> tuple[list[OfferDocument], list[list[Offer]]]:
@@ -282,6 +321,8 @@ def next_launch_s(state: State, settings: Settings, moment: Moment) -> float | N
         times.append(moment.now_s + _LOOK_S)
     if state.held_until_s is not None:
         times.append(state.held_until_s)
+    if (use_s := next_use_s(state, settings, moment.now_s)) is not None:
+        times.append(use_s)
     if state.subscribed and state.revive_due:
         allowed_s = _revive_allowed_s(state.revive_credit_s, interval_s, burst)
         if state.revive_for_request:

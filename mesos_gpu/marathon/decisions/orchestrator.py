@@ -22,7 +22,15 @@ from mesos_gpu.marathon.decisions import (
 from mesos_gpu.marathon.decisions.clock import heed_the_clock
 from mesos_gpu.marathon.decisions.health_updates import take_health, take_readiness
 from mesos_gpu.marathon.decisions.job_progress import watch_jobs
-from mesos_gpu.marathon.decisions.launching import ask_for_offers, look_again, next_launch_s, offered, use_held
+from mesos_gpu.marathon.decisions.launching import (
+    ask_for_offers,
+    forget_offers,
+    look_again,
+    next_launch_s,
+    offered,
+    use_held,
+    use_queued,
+)
 from mesos_gpu.marathon.decisions.progress import settle
 from mesos_gpu.marathon.decisions.roles import ask_for_roles
 from mesos_gpu.marathon.decisions.run_limits import ends_s, run_limits
@@ -107,6 +115,9 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
     if draft.ordered or draft.waiting.changes:
         look_again(draft, tick=isinstance(event, Tick))
         settle(draft)
+    if draft.queued or draft.token_short:
+        use_queued(draft)
+        settle(draft)
     ask_for_roles(draft)
     ask_for_offers(draft, requested=requested)
     return draft.finish()
@@ -120,7 +131,7 @@ def _take_news(draft: Draft, event: MasterEvent) -> None:
             if draft.subscribed:
                 draft.actions.append(Publish("scheduler_disconnected_event", {}))
             draft.subscribed = False
-            draft.held, draft.held_until_s, draft.gathering, draft.away = (), None, False, ()
+            forget_offers(draft)
         case Offered(offers=offers):
             # Without a subscription these are left over from one that has ended, and void.
             if draft.subscribed:
@@ -209,7 +220,7 @@ def _subscribed(draft: Draft, event: Subscribed) -> None:
     draft.subscribed, draft.suppressed, draft.asked_for = True, False, frozenset()
     draft.roles = frozenset()
     # Offers of an earlier subscription are void.
-    draft.held, draft.held_until_s, draft.gathering, draft.away = (), None, False, ()
+    forget_offers(draft)
     draft.region = event.region
     reconcile(draft, again_in_s=draft.settings.reconcile_initial_s)
     residency.after_subscribing(draft)

@@ -37,7 +37,8 @@ class OpenOffer:
         self._started: list[TaskInfo | TaskGroup] = []
         self._reserved = 0
         self._refused: dict[str, QueueEntry] = {}
-        self._cut_short = False
+        self.cut_short = False
+        """Whether no more was tried because the offer is full, or no token was left."""
 
     @property
     def full(self) -> bool:
@@ -51,7 +52,7 @@ class OpenOffer:
         that something was reserved for, leave `ready`.
         """
         apps = list(ready)
-        while apps and not self._cut_short:
+        while apps and not self.cut_short:
             # An app that this offer does not suit is not tried again on it.
             again: list[str] = []
             for app_id in apps:
@@ -59,7 +60,7 @@ class OpenOffer:
                 if spec is None:
                     continue
                 if self.full or self._draft.tokens.left == 0:
-                    self._cut_short = True
+                    self.cut_short = True
                     break
                 if self.try_app(app_id, spec, ready) and app_id in ready:
                     again.append(app_id)
@@ -109,7 +110,7 @@ class OpenOffer:
         infos = [item for item in self._started if not isinstance(item, TaskGroup)]
         groups = [item for item in self._started if isinstance(item, TaskGroup)]
         # What is left is worth another look at once if we stopped before trying everything, or wait for what we made.
-        again = self._cut_short or self._reserved
+        again = self.cut_short or self._reserved
         self._draft.actions.append(Launch(self.offer.id, infos, 0.0 if again else refuse_s, groups, self._operations))
         return True
 

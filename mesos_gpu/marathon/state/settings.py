@@ -65,6 +65,10 @@ class Settings:
     """Whether a new top-level group that says nothing about it enforces its role."""
     launch_tokens: int = 100
     launch_token_refresh_s: float = 30.0
+    max_queued_offers: int = 1024
+    """Offers kept at most while there are no tokens; 0: none."""
+    offer_matching_timeout_s: float = 3.0
+    """For so long each is kept."""
 
     @property
     def role(self) -> Role:

@@ -72,6 +72,10 @@ class Books(Lasting):
     held_until_s: float | None = None
     gathering: bool = False
     """Whether they are kept for what waits first (decisions/in_order.py)."""
+    queued: tuple[tuple[OfferDocument, float], ...] = ()
+    """Offers that wait for launch tokens, and until when, the first to end first (decisions/offer_queue.py)."""
+    token_short: bool = False
+    """Whether offers were declined for want of tokens, and not asked for again since."""
     away: tuple[tuple[Offer, float, float], ...] = ()
     """What was given back of offers while something waited in order, with when, and until when it stays away."""
     freed: tuple[tuple[Task, RunSpec, float], ...] = ()
