@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,11 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
         store = _open_store(flags, candidacy)
         closing.callback(store.close)
         scheduler = Scheduler(
-            store, link, configuration.settings(flags), load=False, metrics_prefix=flags["metrics_name_prefix"]
+            store,
+            link,
+            replace(configuration.settings(flags), user=flags["mesos_user"] or _own_name()),
+            load=False,
+            metrics_prefix=flags["metrics_name_prefix"],
         )
         ports: dict[str, int] = {}
         app = make_api(

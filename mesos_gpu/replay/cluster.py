@@ -91,6 +91,7 @@ class ReplayedCluster:
         self._master = MasterState(info, MasterSettings(rules, framework_metrics=False), self._moment)
         self._marathon = State()
         self._settings = MarathonSettings(
+            counts_usage=False,
             rules=AppRules(mesos_role=Role("*"), features=frozenset({"gpu_resources"})),
             gpu_behaviour=GpuBehaviour.UNRESTRICTED,
             placement_policy=policy,

@@ -19,6 +19,7 @@ from mesos_gpu.marathon.decisions import (
     residency,
     suspending,
 )
+from mesos_gpu.marathon.decisions.accounting import account, take_measured
 from mesos_gpu.marathon.decisions.clock import heed_the_clock
 from mesos_gpu.marathon.decisions.health_updates import take_health, take_readiness
 from mesos_gpu.marathon.decisions.job_progress import watch_jobs
@@ -60,6 +61,7 @@ from mesos_gpu.marathon.state.events import (
     HealthChecked,
     KillTasks,
     MasterEvent,
+    Measured,
     Moment,
     Offered,
     PutApps,
@@ -108,6 +110,8 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
             take_health(draft, event)
         case ReadinessChecked():
             take_readiness(draft, event)
+        case Measured():
+            take_measured(draft, event)
         case _:
             requested = True
             _take_request(draft, event)
@@ -120,6 +124,7 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
         settle(draft)
     ask_for_roles(draft)
     ask_for_offers(draft, requested=requested)
+    account(draft, state)
     return draft.finish()
 
 

@@ -45,6 +45,9 @@ def take_status(draft: Draft, status: TaskStatus) -> None:
     task_id = status["task_id"]["value"]
     cause = cause_of(status["state"], status.get("reason"))
     instance = draft.instances.get(instance_of(task_id) or "")
+    if instance is not None and instance.task is not None and cause is Cause.TASK_ENDED and "uuid" in status:
+        # What a master says by itself has no UUID, and its own time.
+        draft.ended[instance.task.id] = float(status.get("timestamp", draft.now_s))
     if instance is None or instance.task is None or not instance.task.has(task_id):
         _take_unknown(draft, task_id, status, cause)
     elif instance.task.containers:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mesos_gpu.marathon.decisions import lifecycle, residency
+from mesos_gpu.marathon.decisions.accounting import held_by
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.matching import Match, Pool, Reason, Refusal, match
 from mesos_gpu.marathon.matching.offers import Offer
@@ -174,6 +175,7 @@ def task_of(
         region=offer.region,
         zone=offer.zone,
         gang=gang,
+        held=held_by(spec, found.whole, draft.settings.user),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.reservations import Reservation
+from mesos_gpu.marathon.model.usage import Held
 from mesos_gpu.mesos.ids import AgentId, Role, TaskId
 from mesos_gpu.mesos.tasks import is_terminal
 
@@ -177,6 +178,10 @@ class Task:
     """The app for which its GPUs were put away."""
     suspension_s: float = 0.0
     """When `suspension` last changed, or was last asked for."""
+    held: Held | None = None
+    """What it has; None of one that was started by a version that did not count that."""
+    counted_s: float = 0.0
+    """Until then it is on the account of its app (decisions/accounting.py)."""
 
     @property
     def living_ids(self) -> tuple[TaskId, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -75,7 +75,7 @@ class Stage:
         headroom: Mapping[Role, Mapping[str, int]],
         lasts: Lasts = lambda spec, age_s: None,
     ) -> None:
-        self.state, self._first, self._settings = state, state, settings
+        self.state, self._first, self._settings = state, state, replace(settings, counts_usage=False)
         self.machines = {machine.id: machine for machine in machines}
         self.starts: list[Start] = []
         self.ends: list[End] = []

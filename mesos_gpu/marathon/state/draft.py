@@ -35,6 +35,8 @@ class Draft(Books):
             self.now_s, most=settings.launch_tokens, interval_s=settings.launch_token_refresh_s
         )
         self.actions: list[Action] = []
+        self.ended: dict[TaskId, float] = {}
+        """When tasks ended of which this event is the news, where their agent says so."""
         self.touched: set[str] = set()
         """Apps about whose instances something must be decided before the event is done."""
 
@@ -144,8 +146,12 @@ class Draft(Books):
             framework_id=(self.framework_id,) if self.framework_id != before.framework_id else None,
             root=self.roots[0] if self.roots is not before.roots else None,
             jobs=self.jobs.changes,
+            usage=self.usage.changes,
+            usage_open=self.usage_open.changes,
+            counted_until_s=self.counted_until_s if self.counted_until_s != before.counted_until_s else None,
         )
         changed = any((save.apps, save.instances, save.deployments, save.failures, save.jobs))
+        changed = changed or bool(save.usage or save.usage_open) or save.counted_until_s is not None
         changed = changed or save.framework_id is not None or save.root is not None
         return State(self), [save, *self.actions] if changed else self.actions
 

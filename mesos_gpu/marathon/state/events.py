@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from mesos_gpu.marathon.model.usage import Reading
 from mesos_gpu.marathon.state.actions import Call
 from mesos_gpu.mesos.documents import OfferDocument, TaskStatus
 from mesos_gpu.mesos.ids import FrameworkId, TaskId
@@ -63,6 +64,14 @@ class CallFailed:
 
     call: Call
     problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What agents measured of tasks since the last time, by task id; `instances` says whose each is."""
+
+    readings: Mapping[TaskId, Reading]
+    instances: Mapping[TaskId, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,4 +274,4 @@ Request: TypeAlias = (
     | JobEvent
 )
 """What the API asks for."""
-Event: TypeAlias = MasterEvent | Request | Tick | HealthChecked | ReadinessChecked
+Event: TypeAlias = MasterEvent | Request | Tick | HealthChecked | ReadinessChecked | Measured

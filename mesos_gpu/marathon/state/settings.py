@@ -32,6 +32,10 @@ class Settings:
     """For so long offers are kept for the first that waits, where an order was asked for; then for others."""
     priority_aging_s: float = 600.0
     """What a point of `priority` is worth: to have waited so much longer."""
+    user: str = ""
+    """Whom tasks run as whose apps name nobody."""
+    counts_usage: bool = True
+    """Whether accounts are kept of what tasks have; not on a copy of the state."""
     principal: str | None = None
     """Whom Mesos knows us as; what we reserve and create is marked so."""
     env_prefix: str = ""

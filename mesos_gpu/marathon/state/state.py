@@ -15,6 +15,7 @@ from mesos_gpu.marathon.model.health import Results
 from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from mesos_gpu.marathon.model.jobs import Job, run_spec_in
 from mesos_gpu.marathon.model.launch_tokens import LaunchTokens
+from mesos_gpu.marathon.model.usage import Period, Sum
 from mesos_gpu.marathon.state.events import ReadinessChecked
 from mesos_gpu.marathon.state.members import Members
 from mesos_gpu.marathon.state.queue_entry import Place, QueueEntry
@@ -36,6 +37,12 @@ class Lasting:
     roots: tuple[Root, ...] = ()
     """All kept versions of the tree of groups, newest first."""
     jobs: Table[Job] = field(default_factory=Table)
+    usage: Table[Period] = field(default_factory=Table)
+    """What tasks had, of hours and days that are over, by Period.key."""
+    usage_open: Table[Sum] = field(default_factory=Table)
+    """The same of the present hour, and of earlier ones what came later: by hour and Who (decisions/accounting.py)."""
+    counted_until_s: float | None = None
+    """All that lives is counted until then; None when nothing that lives was counted yet."""
 
 
 @dataclass
@@ -91,6 +98,8 @@ class Books(Lasting):
     """The region of the master; other regions are only for apps that name one."""
     pending: Table[tuple[int, frozenset[str]]] = field(default_factory=Table)
     """By deployment: its present step, and the apps of it that are not done."""
+    usage_hour_ms: int = 0
+    """The hour up to which the hours before it were closed."""
     releasing: frozenset[str] = frozenset()
     """Ids of instances that are gone, and whose reservations are still to be given back."""
 

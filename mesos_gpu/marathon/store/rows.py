@@ -17,6 +17,7 @@ from mesos_gpu.marathon.model.deployment import Deployment
 from mesos_gpu.marathon.model.groups import ROOT, Root
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import Job
+from mesos_gpu.marathon.model.usage import Period, Sum
 from mesos_gpu.marathon.state.actions import Save
 from mesos_gpu.marathon.state.state import Lasting
 from mesos_gpu.marathon.state.table import Table
@@ -26,8 +27,12 @@ T = TypeVar("T")
 
 APPS, GROUPS, INSTANCES = "apps", "group", "instance"
 DEPLOYMENTS, FAILURES, FRAMEWORK_ID, JOBS = "deployment", "taskFailures", "framework-id", "job"
+USAGE, USAGE_OPEN, COUNTED_UNTIL = "usage", "usageOpen", "usageCounted"
 
-KINDS = (APPS, GROUPS, INSTANCES, DEPLOYMENTS, FAILURES, FRAMEWORK_ID, JOBS)
+KINDS = (
+    *(APPS, GROUPS, INSTANCES, DEPLOYMENTS, FAILURES, FRAMEWORK_ID, JOBS),
+    *(USAGE, USAGE_OPEN, COUNTED_UNTIL),
+)
 VERSIONED = frozenset({APPS, GROUPS})
 """Kinds of which each key has several versions; a store keeps as many of the newest as it is told to."""
 _THE_ONE = "id"
@@ -59,6 +64,10 @@ def rows_of(save: Save) -> Iterator[Row]:
     yield from _plain(INSTANCES, save.instances)
     if save.framework_id is not None:
         yield from _plain(FRAMEWORK_ID, {_THE_ONE: save.framework_id[0]})
+    yield from _plain(USAGE, save.usage)
+    yield from _plain(USAGE_OPEN, save.usage_open)
+    if save.counted_until_s is not None:
+        yield from _plain(COUNTED_UNTIL, {_THE_ONE: save.counted_until_s})
 
 
 def lasting_of(rows: Iterable[Row]) -> Lasting:
@@ -71,7 +80,7 @@ def lasting_of(rows: Iterable[Row]) -> Lasting:
         if row.document is not None and row.kind in found:
             found[row.kind].setdefault(row.key, {})[row.version] = row.document
     roots = [msgspec.json.decode(each, type=Root) for each in found[GROUPS].get(ROOT, {}).values()]
-    framework_id = found[FRAMEWORK_ID].get(_THE_ONE)
+    framework_id, counted = found[FRAMEWORK_ID].get(_THE_ONE), found[COUNTED_UNTIL].get(_THE_ONE)
     return Lasting(
         framework_id=None if framework_id is None else msgspec.json.decode(framework_id[""], type=FrameworkId),
         versions=Table(
@@ -85,6 +94,9 @@ def lasting_of(rows: Iterable[Row]) -> Lasting:
         failures=Table({key: msgspec.json.decode(each[""]) for key, each in found[FAILURES].items()}),
         roots=tuple(sorted(roots, key=lambda root: root.version, reverse=True)),
         jobs=_read(found[JOBS], Job),
+        usage=_read(found[USAGE], Period),
+        usage_open=_read(found[USAGE_OPEN], Sum),
+        counted_until_s=None if counted is None else msgspec.json.decode(counted[""], type=float),
     )
 
 
@@ -93,7 +105,17 @@ def saves_of(lasting: Lasting) -> list[Save]:
     saves = [Save({app_id: spec}, {}, {}, {}) for app_id, kept in lasting.versions.items() for spec in reversed(kept)]
     saves += [Save({}, {}, {}, {}, root=root) for root in reversed(lasting.roots)]
     framework_id = None if lasting.framework_id is None else (lasting.framework_id,)
-    plain = Save({}, lasting.instances, lasting.deployments, lasting.failures, framework_id, jobs=lasting.jobs)
+    plain = Save(
+        {},
+        lasting.instances,
+        lasting.deployments,
+        lasting.failures,
+        framework_id,
+        jobs=lasting.jobs,
+        usage=lasting.usage,
+        usage_open=lasting.usage_open,
+        counted_until_s=lasting.counted_until_s,
+    )
     return [*saves, plain]
 
 

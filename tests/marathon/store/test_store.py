@@ -16,6 +16,7 @@ from mesos_gpu.marathon.model.deployment import plan
 from mesos_gpu.marathon.model.groups import Group, Root
 from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from mesos_gpu.marathon.model.jobs import Job
+from mesos_gpu.marathon.model.usage import Held, Period, Sum
 from mesos_gpu.marathon.state.actions import Save
 from mesos_gpu.marathon.state.state import Lasting
 from mesos_gpu.marathon.state.table import Table
@@ -73,6 +74,7 @@ async def connected_session(server: RealZooKeeper, path: str) -> tuple[ZkSession
 
 def everything() -> Lasting:
     task = Task("t", "S0", "h", (1, 2), "v", 1.25, ip_addresses=(("127.0.0.1", "IPv4"),), attributes=(("r", "1"),))
+    task = replace(task, held=Held(2000, 100, 32_000, 0, "ann"), counted_s=1.5)
     instance = Instance("i", "/a", "v", "*", 2.5, phase=Phase.RUNNING, incarnation=3, task=task)
     deployment = plan("d", "v", {"/a": None, "/b": spec("/b")}, {"/a": spec(), "/b": None})
     root = Root("2024-01-01T00:00:00.000Z", {"/g": Group("/g", ("/x",), enforce_role=True)})
@@ -86,7 +88,14 @@ def everything() -> Lasting:
         roots=(root,),
     )
     job = Job({"id": "night.train", "run": {"cmd": "true"}})
-    return replace(lasting, jobs={"night.train": job})
+    had = Sum(tasks=1, wall_ms=5, gpu_ms=2000, most_mem=7)
+    return replace(
+        lasting,
+        jobs={"night.train": job},
+        usage=Table({"0+3600000": Period(0, 3_600_000, {"/a\t*\tann": had})}),
+        usage_open=Table({"3600000\t/a\t*\tann": had}),
+        counted_until_s=3600.5,
+    )
 
 
 def test_a_new_store_is_empty(place: Place) -> None:
@@ -101,7 +110,9 @@ def test_what_was_saved_is_read_back_alike(place: Place) -> None:
 def test_what_was_removed_is_gone(place: Place) -> None:
     place.store.save(saves_of(everything()))
     place.store.save([Save({"/a": None}, {"i": None}, {"d": None}, {"/a": None}, (None,), jobs={"night.train": None})])
-    assert place.reopened() == Lasting(roots=everything().roots)
+    forgotten = {key: None for key in everything().usage}, {key: None for key in everything().usage_open}
+    place.store.save([Save({}, {}, {}, {}, usage=forgotten[0], usage_open=forgotten[1])])
+    assert place.reopened() == Lasting(roots=everything().roots, counted_until_s=3600.5)
     place.store.save(saves_of(everything()))
     assert place.reopened() == everything()
 

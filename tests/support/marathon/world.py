@@ -9,6 +9,7 @@ from mesos_gpu.marathon.model.groups import Root
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import Job
 from mesos_gpu.marathon.model.task_ids import instance_of
+from mesos_gpu.marathon.model.usage import Period, Sum
 from mesos_gpu.marathon.state.actions import (
     Acknowledge,
     Call,
@@ -46,6 +47,9 @@ class Disk:
         self.framework_id: str | None = None
         self.roots: tuple[Root, ...] = ()
         self.jobs: dict[str, Job] = {}
+        self.usage: dict[str, Period] = {}
+        self.usage_open: dict[str, Sum] = {}
+        self.counted_until_s: float | None = None
 
     def save(self, change: Save) -> None:
         for app_id, spec in change.apps.items():
@@ -58,6 +62,8 @@ class Disk:
             (self.deployments, change.deployments),
             (self.failures, change.failures),
             (self.jobs, change.jobs),
+            (self.usage, change.usage),
+            (self.usage_open, change.usage_open),
         ):
             for key, value in rows.items():
                 if value is None:
@@ -68,6 +74,8 @@ class Disk:
             self.roots = (change.root, *self.roots)[:MAX_VERSIONS]
         if change.framework_id is not None:
             (self.framework_id,) = change.framework_id
+        if change.counted_until_s is not None:
+            self.counted_until_s = change.counted_until_s
 
     def load(self) -> Lasting:
         return Lasting(
@@ -78,6 +86,9 @@ class Disk:
             failures=Table(dict(self.failures)),
             roots=self.roots,
             jobs=Table(dict(self.jobs)),
+            usage=Table(dict(self.usage)),
+            usage_open=Table(dict(self.usage_open)),
+            counted_until_s=self.counted_until_s,
         )
 
 
