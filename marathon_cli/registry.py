@@ -157,6 +157,12 @@ ROWS: Sequence[Row] = (
         "Say when what waits of APP is expected to start: the usual time, and between which times in 8 cases of 10.",
         LOOK,
     ),
+    Row(
+        "usage",
+        "look.usage:usage",
+        "Show GPU-hours and what was used of them, also of tasks and apps that have ended; of APP alone in words.",
+        LOOK,
+    ),
     Row("gpu", "", "GPUs: which there are, how they are, who holds them.", LOOK),
     Row("gpu list", "look.gpu:list_gpus", "List the GPUs of all agents: where, what, how they are, who holds them."),
     Row(

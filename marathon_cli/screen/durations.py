@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
+from mesos_gpu.errors import BadInput
+
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_UNITS = {"s": 1, "m": _MINUTE, "h": _HOUR, "d": _DAY, "w": 7 * _DAY}
 
 
 def span(seconds: float) -> str:
@@ -36,6 +39,19 @@ def moment(text: object) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def ago(text: str, now_s: float) -> float:
+    """Return the time that `7d` (s, m, h, d, w ago) or `2026-11-16T07:00` (local, if it has no zone) is.
+
+    Raises BadInput.
+    """
+    if text[:-1].isdecimal() and text[-1:] in _UNITS:
+        return max(0.0, now_s - int(text[:-1]) * _UNITS[text[-1]])
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        raise BadInput(f"{text!r} is no time: 90m, 12h, 7d or 4w ago, or 2026-11-16, or 2026-11-16T07:00") from None
 
 
 def between(begin: object, end: object) -> str:

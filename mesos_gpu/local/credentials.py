@@ -45,8 +45,8 @@ def prepare_credentials(work_dir: Path, members: Mapping[str, int] | None = None
         for way in ways_in:
             known += way
         _write(folder / "mesos.json", json.dumps({"credentials": known}))
-        # Marathons' own principals have nothing to ask agents.
-        _write(folder / "agents.json", json.dumps({"credentials": [known[0], *(way[0] for way in ways_in)]}))
+        # Marathon asks agents what its tasks use; those of members have nothing to ask them.
+        _write(folder / "agents.json", json.dumps({"credentials": [*known[:2], *(way[0] for way in ways_in)]}))
         _write(folder / ACLS, json.dumps(lists(members, OWNERS)))
         _shut_out(work_dir, members)
         _write(folder / "login", f"{NAME}:{secret}")

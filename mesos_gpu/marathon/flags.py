@@ -149,6 +149,12 @@ FLAGS = (
     Flag(
         "logging_level", "text", None, "How much is logged: off, fatal, error, warn, info (default), debug, trace, all."
     ),
+    Flag(
+        "usage_interval",
+        "integer",
+        60000,
+        "Milliseconds between two looks at what tasks use (docs/do/usage.md); 0: nobody looks.",
+    ),
     Flag("max_running_deployments", "integer", 100, "Deployments that may run at a time."),
 )
 

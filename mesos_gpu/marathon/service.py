@@ -15,20 +15,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from mesos_gpu.errors import BadFlag, Unavailable
 from mesos_gpu.marathon import configuration
 from mesos_gpu.marathon.api.answers import refusal
 from mesos_gpu.marathon.api.application import make_api
+from mesos_gpu.marathon.api.mesos_door import MesosDoor
 
 # Here, in the main thread: pymesos wants to set a signal handler when it is imported.
 from mesos_gpu.marathon.engine.driver import PymesosLink
 from mesos_gpu.marathon.engine.election import Candidacy, Election
+from mesos_gpu.marathon.engine.sampler import Sampler
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.flags import FLAGS, PREFIX, TOGGLES, switched
 from mesos_gpu.marathon.marathon_flags import FOREIGN_FLAGS, settle
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.marathon.store.store import Store
 from mesos_gpu.marathon.store.zookeeper import ZooKeeperStore
+from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.browsers import names_of, protect
 from mesos_gpu.process.endpoint import Endpoint
@@ -89,9 +94,9 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
             metrics_prefix=flags["metrics_name_prefix"],
         )
         ports: dict[str, int] = {}
-        app = make_api(
-            scheduler,
-            info=lambda: configuration.info(
+
+        def info() -> dict[str, Any]:
+            return configuration.info(
                 flags,
                 hostname=hostname,
                 port=endpoint.port,
@@ -99,7 +104,16 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
                 https_port=ports.get("https"),
                 tls=tls is not None,
                 master=scheduler.master,
-            ),
+            )
+
+        door = MesosDoor(
+            lambda: info()["marathon_config"].get("mesos_leader_ui_url"), None if tls is None else tls.for_urls()
+        )
+        closing.push_async_callback(door.close)
+        sampler = _open_sampler(scheduler, door, flags, secret)
+        app = make_api(
+            scheduler,
+            info=info,
             election=election,
             http=configuration.http_settings(flags),
             mesos_tls=None if tls is None else tls.for_urls(),
@@ -123,7 +137,20 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
         asyncio.get_running_loop().add_signal_handler(
             signal.SIGINT, lambda: None if link.consume_interrupt() else stop.set()
         )
-        return await _until(stop, election.over, _lead(scheduler, election, flags["ready_file"], ready))
+        return await _until(stop, election.over, _lead(scheduler, sampler, election, flags["ready_file"], ready))
+
+
+def _open_sampler(scheduler: Scheduler, door: MesosDoor, flags: Mapping[str, Any], secret: str | None) -> Sampler:
+    """Return who looks at what tasks use; to agents that ask who is there we are who we are to the master."""
+    principal = flags["mesos_authentication_principal"]
+    credentials = None if secret is None or principal is None else aiohttp.BasicAuth(principal, secret).encode()
+
+    async def ask(agent_id: AgentId, path: str) -> Any:
+        return await door.ask(await door.agent(agent_id, path, credentials), credentials, {"show_nested": "true"})
+
+    sampler = Sampler(scheduler, ask, interval_s=flags["usage_interval"] / 1000)
+    scheduler.silent = lambda: sampler.silent
+    return sampler
 
 
 def _open_link(
@@ -157,7 +184,9 @@ def _open_store(flags: Mapping[str, Any], candidacy: Candidacy | None) -> Store:
     return SqliteStore(file, max_versions=flags["zk_max_versions"])
 
 
-async def _lead(scheduler: Scheduler, election: Election, ready_file: str | None, ready: Mapping[str, str]) -> None:
+async def _lead(
+    scheduler: Scheduler, sampler: Sampler, election: Election, ready_file: str | None, ready: Mapping[str, str]
+) -> None:
     """Stand by until we are elected, then run the scheduler over what the leader before us has left."""
     if election.elected.done():
         # Read first: who waits for the ready file can use the API at once.
@@ -170,7 +199,12 @@ async def _lead(scheduler: Scheduler, election: Election, ready_file: str | None
         await asyncio.to_thread(scheduler.load)
         election.take()
         log.info("leading at %s, with %d instances", election.address, len(scheduler.state.instances))
-    await scheduler.run()
+    looking = asyncio.ensure_future(sampler.run()) if sampler.interval_s > 0 else None
+    try:
+        await scheduler.run()
+    finally:
+        if looking is not None:
+            looking.cancel()
 
 
 def _own_name() -> str:

@@ -78,6 +78,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
 """What a reader has before a page begins, by page."""
 APPS: Mapping[str, Mapping[str, Any]] = {
     "docs/do/tasks.md": TRAIN,
+    "docs/do/usage.md": TRAIN,
     "docs/do/gpu-answers.md": {**TRAIN, "gpus": 5, "constraints": [["hostname", "UNLIKE", ".*"]]},
 }
 """An app that runs, or waits, before a page begins."""

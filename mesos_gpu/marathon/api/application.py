@@ -25,6 +25,7 @@ from mesos_gpu.marathon.api.plan import PlanApi
 from mesos_gpu.marathon.api.pods import PodsApi
 from mesos_gpu.marathon.api.proxy import LeaderProxy
 from mesos_gpu.marathon.api.system import SystemApi
+from mesos_gpu.marathon.api.usage import UsageApi
 from mesos_gpu.marathon.api.why import WhyApi
 from mesos_gpu.marathon.engine.election import Election
 from mesos_gpu.marathon.engine.scheduler import Scheduler
@@ -66,6 +67,7 @@ def make_api(
             *PodsApi(scheduler).routes(),
             *JobsApi(scheduler).routes(),
             *PlanApi(scheduler, door).routes(),
+            *UsageApi(scheduler).routes(),
             *GroupsApi(scheduler).routes(),
             *ClusterApi(scheduler, info).routes(),
             *LeaderApi(scheduler, election).routes(),

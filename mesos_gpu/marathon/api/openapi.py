@@ -123,6 +123,10 @@ DETAILS: Mapping[tuple[str, str], Detail] = {
     ("POST", "/v1/when"): Detail(
         None, having(id=_TEXT, agents=listed(_OBJECT)), having(id=_TEXT, waiting={"type": "integer"})
     ),
+    ("GET", "/v1/usage"): Detail(
+        {"since": _TEXT, "by": _TEXT, "app": _TEXT},
+        answer=having(since=_TEXT, until=_TEXT, by=_TEXT, usage=listed(_OBJECT), total=_OBJECT),
+    ),
     ("POST", "/v0/scheduled-jobs"): Detail(None, ref("Job"), _JOB, 201),
     ("GET", "/v2/tasks"): Detail({"status": _TEXTS}, answer=_TASKS),
     ("POST", "/v2/tasks/delete"): Detail(_KILL, having(ids=_TEXTS), _TASKS_OR_CHANGE),

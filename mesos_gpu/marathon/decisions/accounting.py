@@ -8,13 +8,11 @@ written while nothing changes, and no time is counted twice, whatever is killed 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
-from mesos_gpu.marathon.decisions import suspending
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.model.instances import Instance, Phase, Task
-from mesos_gpu.marathon.model.jobs import run_of
+from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.usage import (
     DAY_MS,
     DAYS_KEPT,
@@ -33,24 +31,15 @@ from mesos_gpu.marathon.model.usage import (
     of_interval,
     of_reading,
 )
+from mesos_gpu.marathon.state.accounts import begin_ms_of, meter_of, split, who
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import Measured
-from mesos_gpu.marathon.state.state import Books, State
-from mesos_gpu.mesos.resource import milli
+from mesos_gpu.marathon.state.state import State
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.shares.gpu_shares import GPU_MEM
 
 _OPEN_NAMES = 4 * NAMES_KEPT
 """So many sums of hours that are not over are kept by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Meter:
-    """A task that holds something: since when that is not counted, and whether it counts as it goes on."""
-
-    task: Task
-    held: Held
-    runs: bool
 
 
 def held_by(spec: RunSpec, whole: Resources, default_user: str) -> Held:
@@ -85,55 +74,16 @@ def take_measured(draft: Draft, event: Measured) -> None:
     hour_ms = hour_of(milliseconds(draft.now_s))
     for task_id, reading in event.readings.items():
         instance = draft.instances.get(event.instances.get(task_id, ""))
-        meter = _meter(draft, instance)
+        meter = meter_of(draft, instance)
         if instance is not None and meter is not None and meter.task.id == task_id and meter.runs:
             _add(draft, hour_ms, who(instance, meter.held), of_reading(meter.held, reading))
 
 
-def pending(books: Books, instance: Instance, now_ms: int) -> tuple[Held, int, int] | None:
-    """Return what an instance has that is not on the account yet, from when, until now; None for nothing."""
-    meter = _meter(books, instance)
-    if meter is None or not meter.runs:
-        return None
-    begin_ms = _begin_ms(books, meter)
-    return (meter.held, begin_ms, now_ms) if now_ms > begin_ms else None
-
-
-def who(instance: Instance, held: Held) -> Who:
-    """Return for whom the sums of an instance are kept: runs of a job are the job's."""
-    run = run_of(instance.app_id)
-    return Who(instance.app_id if run is None else run[0], str(instance.role), held.user)
-
-
-def _meter(books: Books, instance: Instance | None) -> _Meter | None:
-    if instance is None or instance.task is None or not instance.active:
-        return None
-    task = instance.task
-    held = task.held
-    if held is None:  # it was started by a version that did not count
-        spec = books.spec_of(instance)
-        if spec is None:
-            return None
-        asked = {name: milli(spec.document.get(name, 0)) for name in ("gpus", "cpus", "mem")}
-        held = Held(**asked, user=str(spec.document.get("user") or ""))
-    if suspending.is_away(task):
-        held = replace(held, gpus=0)
-    return _Meter(task, held, instance.phase is not Phase.UNREACHABLE)
-
-
-def _begin_ms(books: Books, meter: _Meter) -> int:
-    """Return from when on a task is not on the account yet."""
-    own_ms = milliseconds(max(meter.task.staged_at_s, meter.task.counted_s))
-    if not meter.runs or books.counted_until_s is None:
-        return own_ms
-    return max(own_ms, milliseconds(books.counted_until_s))
-
-
 def _changed(draft: Draft, before: State, was: Instance | None, now: Instance | None) -> None:
-    old, new = _meter(before, was), _meter(draft, now)
+    old, new = meter_of(before, was), meter_of(draft, now)
     if old is None or was is None:
         return  # a task that has just started counts from then on by itself
-    now_ms, begin_ms = milliseconds(draft.now_s), _begin_ms(draft, old)
+    now_ms, begin_ms = milliseconds(draft.now_s), begin_ms_of(draft, old)
     if now is not None and new is not None and new.task.id == old.task.id:
         if (old.runs, old.held) != (new.runs, new.held):
             until_ms = max(begin_ms, now_ms)
@@ -168,10 +118,10 @@ def _close_hours(draft: Draft, before: State, hour_ms: int) -> None:
     """Count all that lives up to this hour, put hours that are over together, and forget what is too old."""
     oldest_ms = hour_ms - HOURS_KEPT * HOUR_MS
     for instance in before.instances.values():
-        meter = _meter(before, instance)
+        meter = meter_of(before, instance)
         if meter is not None and meter.runs:
             # What lies longer back than hours are kept is not counted: nobody was here for more than a week.
-            begin_ms = max(_begin_ms(before, meter), oldest_ms)
+            begin_ms = max(begin_ms_of(before, meter), oldest_ms)
             if begin_ms < hour_ms:
                 _interval(draft, instance, meter.held, begin_ms, hour_ms)
                 # Not without need: while nothing lives, an earlier one says the same.
@@ -194,33 +144,3 @@ def _close_hours(draft: Draft, before: State, hour_ms: int) -> None:
 
 def _fold(draft: Draft, empty: Period, sums: list[tuple[str, Sum]]) -> None:
     draft.usage.put(empty.key, draft.usage.get(empty.key, empty).with_more(sums))
-
-
-def split(key: str) -> tuple[int, str]:
-    """Return the hour of a sum that is still open, and Who.key."""
-    hour, _, owner = key.partition("\t")
-    return int(hour), owner
-
-
-def totals(books: Books, since_ms: int, now_ms: int) -> Mapping[Who, Sum]:
-    """Return all sums since a time, what is not on the account yet included; of hours and days that it cuts, all."""
-    found: dict[Who, Sum] = {}
-
-    def add(owner: Who, more: Sum) -> None:
-        found[owner] = found.get(owner, NOTHING) + more
-
-    for period in books.usage.values():
-        if period.begin_ms + period.length_ms > since_ms:
-            for key, each in period.sums.items():
-                add(Who.of(key), each)
-    for key, each in books.usage_open.items():
-        hour_ms, owner = split(key)
-        if hour_ms + HOUR_MS > since_ms:
-            add(Who.of(owner), each)
-    for instance in books.instances.values():
-        live = pending(books, instance, now_ms)
-        if live is not None:
-            held, begin_ms, end_ms = live
-            begin_ms = max(begin_ms, hour_of(since_ms))
-            add(who(instance, held), of_interval(held, begin_ms, max(begin_ms, end_ms)))
-    return found

@@ -22,7 +22,7 @@ from mesos_gpu.marathon.matching.matching import Match, Reason, Refusal, accepte
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.placing import MODEL, demand, machine, model
 from mesos_gpu.marathon.model.gangs import Membership
-from mesos_gpu.marathon.model.instances import Instance, Phase, Task
+from mesos_gpu.marathon.model.instances import ASKED, Instance, Phase, Task
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.queue_entry import Place
 from mesos_gpu.placement.demand import Demand, Machine
@@ -128,11 +128,11 @@ class Look:
                 continue
             needed = self._demand(spec)
             held.append((str(instance.role), needed))
-            ending = task.id in draft.kills or not instance.wanted or task.suspension == suspending.ASKED
+            ending = task.id in draft.kills or not instance.wanted or task.suspension == ASKED
             name = self._names.get(str(task.agent_id), str(task.agent_id))
             gives = suspending.given_back(task, needed)
             runs = asks.running(instance, task, spec, name, gives, now_s=draft.now_s, ending=ending)
-            found.append(replace(runs, preemptible=False) if suspending.is_away(task) else runs)
+            found.append(replace(runs, preemptible=False) if task.away else runs)
         self._shares = asks.role_shares(held)
         for task, spec, _ in draft.freed:
             name = self._names.get(str(task.agent_id), str(task.agent_id))

@@ -12,14 +12,14 @@ from typing import Any
 
 from mesos_gpu.marathon.decisions import lifecycle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.model.instances import Instance, Phase, Task
+from mesos_gpu.marathon.model.instances import ASKED, AWAY, COMING, Instance, Phase, Task
 from mesos_gpu.marathon.state.actions import Publish, Say, Tell
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.mesos.shares.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUME, RESUMED, SUSPEND, SUSPENDED, data_of
 from mesos_gpu.placement.demand import Demand
 
 LABEL, WAY = "GPU_PREEMPTION", "suspend"
-ASKED, AWAY, COMING = "asked", "suspended", "resuming"
+
 AGAIN_S = 15.0
 """A message may get lost: so long an answer is waited for. It copies what is on the GPUs to the machine's memory."""
 IN_VAIN_S = 60.0
@@ -35,14 +35,9 @@ def is_suspendable(spec: RunSpec) -> bool:
     return alone and bool(document.get("preemptible")) and document["labels"].get(LABEL) == WAY
 
 
-def is_away(task: Task) -> bool:
-    """Return whether its GPUs are others' now."""
-    return task.suspension in (AWAY, COMING)
-
-
 def given_back(task: Task, needed: Demand) -> Demand:
     """Return what a task gives back when it ends: of one that is suspended no GPUs, for those are back already."""
-    return replace(needed, gpus=0) if is_away(task) else needed
+    return replace(needed, gpus=0) if task.away else needed
 
 
 def suspend(draft: Draft, instance: Instance, task: Task, taker: str) -> None:

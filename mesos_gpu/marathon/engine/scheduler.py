@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -42,6 +42,7 @@ from mesos_gpu.marathon.state.events import Event, Moment, Offered, Subscribed, 
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State, restored
 from mesos_gpu.marathon.store.store import Store
+from mesos_gpu.mesos.ids import AgentId
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +90,8 @@ class Scheduler:
         self.metrics = Metrics(clock, metrics_prefix)
         self.master: str | None = None
         """HOST:PORT of the master that took us in last."""
+        self.silent: Callable[[], Mapping[AgentId, str]] = dict
+        """Says which agents do not tell what tasks use, and why."""
         self._store, self._link = store, link
         self._state = State()
         if load:
@@ -111,6 +114,10 @@ class Scheduler:
     def load(self) -> None:
         """Take over what the store has; waits for it, before `run`. Raises Unavailable when it cannot be read."""
         self._state = restored(self._store.load())
+
+    def tell(self, event: Event) -> None:
+        """Have an event handled; nobody waits for what comes of it."""
+        self._put(event, None)
 
     async def ask(self, event: Event) -> Answer | None:
         """Handle an event and return its answer, once it is on disk. Raises what the decision raises."""

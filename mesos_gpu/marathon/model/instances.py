@@ -120,6 +120,10 @@ _CAUSES: Mapping[str, Cause] = {
 }
 
 
+ASKED, AWAY, COMING = "asked", "suspended", "resuming"
+"""How far the suspension of a task has come."""
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerTask:
     """The Mesos task of one container of a pod. Times are seconds since the epoch."""
@@ -173,7 +177,7 @@ class Task:
     gives_way_to: str | None = None
     """The app for which it is ended, if it is."""
     suspension: str = ""
-    """How far its suspension has come: asked, suspended, resuming; empty while it simply runs."""
+    """How far its suspension has come: ASKED, AWAY, COMING; empty while it simply runs."""
     suspended_for: str | None = None
     """The app for which its GPUs were put away."""
     suspension_s: float = 0.0
@@ -187,6 +191,11 @@ class Task:
     def living_ids(self) -> tuple[TaskId, ...]:
         """Return the ids of Mesos' tasks that have not ended, as far as we know."""
         return tuple(c.id for c in self.containers if not c.ended) if self.containers else (self.id,)
+
+    @property
+    def away(self) -> bool:
+        """Return whether its GPUs are others' now."""
+        return self.suspension in (AWAY, COMING)
 
     def has(self, task_id: str) -> bool:
         """Return whether one of Mesos' tasks that fill the instance has this id."""

@@ -10,11 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mesos_gpu.marathon.decisions.accounting import pending, split, totals, who
 from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.model.task_ids import app_of
 from mesos_gpu.marathon.model.usage import DAY_MS, DAYS_KEPT, HOUR_MS, HOURS_KEPT, Reading, Who, by_hour
+from mesos_gpu.marathon.state.accounts import pending, split, totals, who
 from mesos_gpu.marathon.state.actions import Launch, Save
 from mesos_gpu.marathon.state.events import (
     Event,

@@ -1,0 +1,77 @@
+"""Looks from time to time at what the tasks of this Marathon use, and at which free GPUs nothing can use."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mesos_gpu.errors import MesosGpuError
+from mesos_gpu.marathon.engine.scheduler import Scheduler
+from mesos_gpu.marathon.model.measuring import Look, Wanted, measured, wanted
+from mesos_gpu.marathon.model.usage import Reading
+from mesos_gpu.marathon.state.events import Measured
+from mesos_gpu.mesos.ids import AgentId, TaskId
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 16
+"""Agents that are asked at a time."""
+
+
+class Sampler:
+    """Asks the agents that run tasks of ours for their containers, and tells the scheduler what it found.
+
+    `ask` returns what an endpoint of an agent says; it raises MesosGpuError.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, ask: Callable[[AgentId, str], Awaitable[Any]], *, interval_s: float
+    ) -> None:
+        self._scheduler, self._ask, self.interval_s = scheduler, ask, interval_s
+        self._looks: dict[TaskId, Look] = {}
+        self._first_s = scheduler.clock()
+        self.silent: dict[AgentId, str] = {}
+        """Why agents did not tell what tasks use when they were last asked."""
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        self._first_s = self._scheduler.clock()
+        while True:
+            await asyncio.sleep(self.interval_s)
+            try:
+                await self.look()
+            except Exception:
+                log.exception("cannot look at what tasks use")
+
+    async def look(self) -> None:
+        """Look once at every task that runs, and tell the scheduler."""
+        state = self._scheduler.state
+        tasks = wanted(iter(state.instances.values()))
+        limit = asyncio.Semaphore(_AT_ONCE)
+        silent: dict[AgentId, str] = {}
+
+        async def look_at(agent_id: AgentId, mine: list[Wanted]) -> list[tuple[Wanted, Reading | None, Look]]:
+            async with limit:
+                try:
+                    shown = await self._ask(agent_id, "containers")
+                except MesosGpuError as error:
+                    silent[agent_id] = str(error)
+                    return []
+            ours = [each for each in shown if each.get("framework_id") in (None, state.framework_id)]
+            now_s = self._scheduler.clock()
+            return list(measured(ours, mine, self._looks, first_s=self._first_s, now_s=now_s))
+
+        answers = await asyncio.gather(*(look_at(agent_id, mine) for agent_id, mine in tasks.items()))
+        found = [each for answer in answers for each in answer]
+        if silent and not self.silent:
+            log.info("what tasks use is not told by every agent: %s", next(iter(silent.values())))
+        self.silent = silent
+        alive = {each.task_id for mine in tasks.values() for each in mine}
+        self._looks = {task_id: look for task_id, look in self._looks.items() if task_id in alive}
+        self._looks |= {task.task_id: look for task, _, look in found}
+        readings = {task.task_id: reading for task, reading, _ in found if reading is not None}
+        if readings:
+            whose = {task.task_id: task.instance_id for task, reading, _ in found if reading is not None}
+            self._scheduler.tell(Measured(readings, whose))
