@@ -19,7 +19,6 @@ from mesos_gpu.marathon.decisions import (
     residency,
     suspending,
 )
-from mesos_gpu.marathon.decisions.accounting import account, take_measured
 from mesos_gpu.marathon.decisions.clock import heed_the_clock
 from mesos_gpu.marathon.decisions.health_updates import take_health, take_readiness
 from mesos_gpu.marathon.decisions.job_progress import watch_jobs
@@ -37,6 +36,7 @@ from mesos_gpu.marathon.decisions.roles import ask_for_roles
 from mesos_gpu.marathon.decisions.run_limits import ends_s, run_limits
 from mesos_gpu.marathon.decisions.updates import COMING_UP, reconcile, start_timeout_s, take_status, watch
 from mesos_gpu.marathon.model.instances import Cause, Phase, moved
+from mesos_gpu.marathon.state.accounting import account, take_measured
 from mesos_gpu.marathon.state.actions import (
     Action,
     Decline,

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mesos_gpu.marathon.decisions import lifecycle, residency
-from mesos_gpu.marathon.decisions.accounting import held_by
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.matching import Match, Pool, Reason, Refusal, match
 from mesos_gpu.marathon.matching.offers import Offer
@@ -19,6 +18,7 @@ from mesos_gpu.marathon.matching.taskinfo import task_info
 from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.instances import Cause, Instance, Task, moved
 from mesos_gpu.marathon.model.task_group import TaskGroup
+from mesos_gpu.marathon.state.accounting import held_by
 from mesos_gpu.marathon.state.actions import Launch
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.queue_entry import QueueEntry

@@ -185,7 +185,7 @@ class Task:
     held: Held | None = None
     """What it has; None of one that was started by a version that did not count that."""
     counted_s: float = 0.0
-    """Until then it is on the account of its app (decisions/accounting.py)."""
+    """Until then it is on the account of its app (state/accounting.py)."""
 
     @property
     def living_ids(self) -> tuple[TaskId, ...]:

@@ -40,7 +40,7 @@ class Lasting:
     usage: Table[Period] = field(default_factory=Table)
     """What tasks had, of hours and days that are over, by Period.key."""
     usage_open: Table[Sum] = field(default_factory=Table)
-    """The same of the present hour, and of earlier ones what came later: by hour and Who (decisions/accounting.py)."""
+    """The same of the present hour, and of earlier ones what came later: by hour and Who (state/accounting.py)."""
     counted_until_s: float | None = None
     """All that lives is counted until then; None when nothing that lives was counted yet."""
 
