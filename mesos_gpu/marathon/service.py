@@ -9,7 +9,7 @@ import pwd
 import signal
 import socket
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -95,20 +95,8 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
         )
         ports: dict[str, int] = {}
 
-        def info() -> dict[str, Any]:
-            return configuration.info(
-                flags,
-                hostname=hostname,
-                port=endpoint.port,
-                build=BUILD,
-                https_port=ports.get("https"),
-                tls=tls is not None,
-                master=scheduler.master,
-            )
-
-        door = MesosDoor(
-            lambda: info()["marathon_config"].get("mesos_leader_ui_url"), None if tls is None else tls.for_urls()
-        )
+        info = _info(flags, hostname, endpoint, ports, scheduler, tls=tls is not None)
+        door = MesosDoor(_master_url(info), None if tls is None else tls.for_urls())
         closing.push_async_callback(door.close)
         sampler = _open_sampler(scheduler, door, flags, secret)
         app = make_api(
@@ -138,6 +126,31 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
             signal.SIGINT, lambda: None if link.consume_interrupt() else stop.set()
         )
         return await _until(stop, election.over, _lead(scheduler, sampler, election, flags["ready_file"], ready))
+
+
+def _info(
+    flags: Mapping[str, Any],
+    hostname: str,
+    endpoint: Endpoint,
+    ports: Mapping[str, int],
+    scheduler: Scheduler,
+    *,
+    tls: bool,
+) -> Callable[[], dict[str, Any]]:
+    """Return what tells what /v2/info shows, as it is then."""
+    return lambda: configuration.info(
+        flags,
+        hostname=hostname,
+        port=endpoint.port,
+        build=BUILD,
+        https_port=ports.get("https"),
+        tls=tls,
+        master=scheduler.master,
+    )
+
+
+def _master_url(info: Callable[[], Mapping[str, Any]]) -> Callable[[], str | None]:
+    return lambda: info()["marathon_config"].get("mesos_leader_ui_url")
 
 
 def _open_sampler(scheduler: Scheduler, door: MesosDoor, flags: Mapping[str, Any], secret: str | None) -> Sampler:
