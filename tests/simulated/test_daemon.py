@@ -18,7 +18,8 @@ def test_it_waits_longer_for_its_first_client_than_after_its_last(
     monkeypatch.setattr(daemon, "LONGEST_SLEEP_S", 0.01)
     cards = daemon.Daemon({0: 1 << 30}, "nobody")
     path = tmp_path / "card.sock"
-    cards.listen(daemon.bound(path), None)
+    listener = daemon.bound(path)
+    cards.listen(listener, None)
     serving = threading.Thread(target=cards.serve)
     serving.start()
     try:
@@ -27,4 +28,5 @@ def test_it_waits_longer_for_its_first_client_than_after_its_last(
     finally:
         Cards(path).close()
         serving.join(10)
+        listener.close()
     assert not serving.is_alive()
