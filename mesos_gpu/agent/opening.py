@@ -57,7 +57,6 @@ from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.gpu.device import GpuDriver
 from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
-from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.conversions import with_kept
@@ -149,7 +148,11 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         agent = _agent(configuration, info, identity, endpoint, checkpoints, shared, care, desk)
         agent.shared_gpus = _open_shared(configuration, isolator, gpus, turns)
         if configuration.gpus.isolated:
-            agent.suspending = _open_suspending(configuration, gpus, whole, containers, agent)
+            suspender = open_suspender(
+                runtime_dir, configuration.tasks.cgroups_root, gpus.driver, whole, isolator, turns, containers
+            )
+            if suspender is not None:
+                agent.suspending = Suspending(suspender, agent.state.frameworks.tasks, agent.post)
             agent.mig = open_mig(configuration, gpus, whole, agent)
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
@@ -164,19 +167,6 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         closing.push_async_callback(detector.close)
         await _open_pods(configuration.pod_resources, agent, closing)
         yield OpenAgent(agent, endpoint, detector, checkpoints, found, gpus)
-
-
-def _open_suspending(
-    configuration: Configuration,
-    gpus: MachineGpus,
-    whole: NvidiaGpuIsolator,
-    containers: Containerizer,
-    agent: Agent,
-) -> Suspending | None:
-    """Return who suspends tasks; None without GPUs."""
-    places = configuration.runtime_dir, configuration.tasks.cgroups_root
-    suspender = open_suspender(*places, gpus.driver, whole, containers)
-    return None if suspender is None else Suspending(suspender, agent.state.frameworks.tasks, agent.post)
 
 
 def _agent(

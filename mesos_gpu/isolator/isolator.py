@@ -233,6 +233,25 @@ class NvidiaGpuIsolator:
             return self._shrink(container_id, holds, leaving, release)
         return self._grow(container_id, holds, gpus - len(holds))
 
+    def reach(self, container_id: ContainerId, gpus: Collection[Gpu], others: Collection[Gpu]) -> Change:
+        """Have a container open GPUs that it shares, and none of the `others`; a running one can, or not, on return.
+
+        They are nobody's here: who may have them is the caller's affair. Raises Conflict when it has one of the others
+        open, NotFound for a container that is unknown or has ended, ContainerError when the kernel refuses; it may then
+        open some of both.
+        """
+        self._holds(container_id)
+        opened = gpu_nodes(sorted(gpus))
+        closed = tuple(node for node in gpu_nodes(sorted(others)) if node not in opened)
+        change = Change((), (), opened, closed, self._plan(frozenset(gpus), False, _NO_LABELS))
+        live_access = self._live_access.get(container_id)
+        if live_access is not None:
+            live_access.change(change.plan.nodes, opened=opened, closed=closed)
+            in_use = live_access.using(closed)
+            if in_use:
+                raise Conflict(f"container {container_id} has {', '.join(node.path for node in in_use)} open")
+        return change
+
     def usage(self, container_id: ContainerId) -> dict[Gpu, GpuUsage]:
         """Return what each GPU of the container does now; one that does not answer reports nothing. It may block.
 

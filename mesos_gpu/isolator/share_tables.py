@@ -26,14 +26,23 @@ class ShareTables:
 
     def show(self, container_id: ContainerId, memory_mib: Mapping[int, int], *, image: bool) -> BindMount:
         """Write the table in which cards, by index, have so much memory; return its mount. Raises Unavailable."""
-        told = [replace(gpu, memory_mib=memory_mib.get(gpu.index, gpu.memory_mib)) for gpu in self._gpus]
         path = self._path(container_id)
         try:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            write_whole(path, gpu_table(told, self._version).encode())
+            write_whole(path, self._table(memory_mib))
         except OSError as error:
             raise Unavailable(f"cannot write {path}: {error}") from error
         return BindMount(str(path), f"{CONTAINER_PATH if image else self._volume.host_path}/{_NAME}")
+
+    def change(self, container_id: ContainerId, memory_mib: Mapping[int, int]) -> None:
+        """Show a container other parts: in the file that it sees, which another of that name would not be."""
+        path = self._path(container_id)
+        if path.exists():
+            path.write_bytes(self._table(memory_mib))
+
+    def _table(self, memory_mib: Mapping[int, int]) -> bytes:
+        told = [replace(gpu, memory_mib=memory_mib.get(gpu.index, gpu.memory_mib)) for gpu in self._gpus]
+        return gpu_table(told, self._version).encode()
 
     def remove(self, container_id: ContainerId) -> None:
         """Forget a container that is gone. Raises Unavailable."""

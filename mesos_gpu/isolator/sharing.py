@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus
+from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotEnoughGpus, NotFound
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.access import gpu_nodes, rule_for
 from mesos_gpu.isolator.identity import is_nested, top_level
@@ -20,7 +21,9 @@ from mesos_gpu.isolator.share_tables import ShareTables
 from mesos_gpu.isolator.volume import CONTAINER_PATH
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
-from mesos_gpu.mesos.shares.gpu_shares import Share, SharedCard
+from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share, SharedCard
+
+log = logging.getLogger(__name__)
 
 SIMULATED_CARDS = "MESOS_GPU_SIMULATED_CARDS"
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
@@ -66,6 +69,11 @@ class SharingIsolator:
     def close_cards(self, indices: Collection[int]) -> None:
         """Give no part of these cards from now on, and of the others again; who has one keeps it."""
         self._closed = frozenset(indices)
+
+    @property
+    def closed(self) -> Collection[int]:
+        """Return the cards of which no part is given."""
+        return self._closed
 
     @property
     def shares(self) -> Mapping[ContainerId, Share]:
@@ -128,6 +136,46 @@ class SharingIsolator:
             raise BadInput(f"container {container_id} shares GPUs and cannot be given whole ones")
         return self._whole.update(container_id, gpus, release)
 
+    def reshare(self, container_id: ContainerId, parts: Sequence[CardPart]) -> Change:
+        """Have a container have these parts of cards in place of those that it has: none while it is suspended.
+
+        What it can open has changed on return. On disk is who may have a part before he can open the card, and that he
+        has none only when he cannot open it any more. Raises NotFound, NotEnoughGpus, Conflict for a card that it has
+        open, Unavailable, ContainerError; it then has what it had.
+        """
+        share = self._shares.get(container_id)
+        if share is None:
+            raise NotFound(f"container {container_id} shares no GPU here")
+        new = share.moved(parts)
+        if new.parts:
+            self._check_room(container_id, new)
+            self._records.save(container_id, new)
+        try:
+            if new.parts and self.keeper is not None:
+                self.keeper.limit(container_id, new)
+            change = self._reach(container_id, new)
+            self._records.save(container_id, new)
+        except MesosGpuError:
+            self._reach_again(container_id, share, new)
+            raise
+        self._shares[container_id] = new
+        if self.tables is not None and new.parts:
+            self.tables.change(container_id, self._memory(new))
+        return change
+
+    def _reach(self, container_id: ContainerId, share: Share) -> Change:
+        gpus = [self._gpus[part.card] for part in share.parts if part.card in self._gpus]
+        return self._whole.reach(container_id, gpus, [gpu for gpu in self.gpus if gpu not in gpus])
+
+    def _reach_again(self, container_id: ContainerId, share: Share, new: Share) -> None:
+        """Undo a change that took effect in part or not at all; if that fails too, the container has both."""
+        try:
+            self._reach(container_id, share)
+            self._records.save(container_id, share)
+        except MesosGpuError as error:
+            log.error("container %s may open cards that it shares no more, and so has them: %s", container_id, error)
+            self._shares[container_id] = new if new.parts else share
+
     def cleanup(self, container_id: ContainerId) -> None:
         """Free what the container holds and shares, once no process of it is left. Raises Unavailable."""
         self._whole.cleanup(container_id)
@@ -146,13 +194,17 @@ class SharingIsolator:
             raise BadInput(f"container {container_id} asks for whole GPUs and for parts of others: one or the other")
         if container_id in self._shares:
             raise Conflict(f"container {container_id} has already been prepared")
+        self._check_room(container_id, share)
+
+    def _check_room(self, container_id: ContainerId, share: Share) -> None:
+        others = [other for one, other in self._shares.items() if one != container_id]
         for part in share.parts:
             card = self.cards.get(part.card)
             if card is None:
                 raise BadInput(f"card {part.card} is not shared here: {', '.join(map(str, self.cards)) or 'none is'}")
             if part.card in self._closed:
                 raise NotEnoughGpus(asked=part.mem_units, free=0, of=f"GiB of card {card.index}, which is withdrawn")
-            taken = [p for other in self._shares.values() for p in other.parts if p.card == part.card]
+            taken = [p for other in others for p in other.parts if p.card == part.card]
             memory, slices = sum(p.mem_units for p in taken), sum(p.weight for p in taken)
             if memory + part.mem_units > card.mem_units:
                 raise NotEnoughGpus(asked=part.mem_units, free=card.mem_units - memory, of=f"GiB of card {card.index}")
@@ -162,7 +214,7 @@ class SharingIsolator:
     def _with_cards(
         self, plan: LaunchPlan, container_id: ContainerId, share: Share | None, *, host_files: bool
     ) -> LaunchPlan:
-        if share is None or not plan.nodes:
+        if share is None or not share.parts or not plan.nodes:
             return plan
         gpus = tuple(self._gpus[part.card] for part in share.parts if part.card in self._gpus)
         nodes = tuple(node for node in gpu_nodes(gpus) if node not in plan.nodes)
@@ -196,6 +248,8 @@ class SharingIsolator:
         image = any(mount.destination == CONTAINER_PATH for mount in plan.mounts)
         if self.tables is None or not (image or host_files):
             return ()
+        return (self.tables.show(container_id, self._memory(share), image=image),)
+
+    def _memory(self, share: Share) -> dict[int, int]:
         known = [part for part in share.parts if part.card in self.cards]
-        memory = {part.card: self.cards[part.card].memory_of(part.mem_units) for part in known}
-        return (self.tables.show(container_id, memory, image=image),)
+        return {part.card: self.cards[part.card].memory_of(part.mem_units) for part in known}

@@ -10,10 +10,13 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.shares.gpu_shares import units
 from mesos_gpu.mesos.shares.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUME, RESUMED, SUSPEND, SUSPENDED, data_of
 from tests.support.agent.documents import AGENT_ID
-from tests.support.agent.gpu_tasks import USER, advertised, on_gpus
+from tests.support.agent.gpu_tasks import USER, advertised, on_gpus, total_said
 from tests.support.agent.live import FRAMEWORK, LiveAgent, unstarted_agent
+from tests.support.sharing.parts import part
 
 pytestmark = pytest.mark.root
 
@@ -154,3 +157,60 @@ async def test_a_framework_has_its_task_suspended_and_resumed_and_hears_how_it_w
     await agent.until(lambda: any(word.startswith(NOT_RESUMED) for word in heard("patient")))
     say(agent, "idle", SUSPEND)
     await agent.until(lambda: any(word.startswith(NOT_SUSPENDED) for word in heard("idle")))
+
+
+def units_said(agent: LiveAgent) -> dict[int, int]:
+    """Return how many units of memory the agent says that each card has, those of suspended tasks counted."""
+    total = Resources.from_json(total_said(agent)[-1])
+    return {card: len(positions) for card, positions in units(total, "gpu_mem").items()}
+
+
+async def sharers(agent: LiveAgent, key: str = "containers") -> dict[int, list[str]]:
+    return {card["index"]: [one["task_id"] for one in card[key]] for card in await agent.get("/gpu_shares")}
+
+
+async def container_with_a_part(agent: LiveAgent, task_id: str) -> str:
+    for card in await agent.get("/gpu_shares"):
+        for one in card["containers"]:
+            if one["task_id"] == task_id:
+                return str(one["container_id"])
+    raise AssertionError(f"{task_id} shares no card")
+
+
+async def test_a_part_of_a_card_is_anothers_meanwhile_and_comes_back_on_another_card_after_kills(
+    agent: LiveAgent,
+) -> None:
+    flags = "--simulated_gpus=2", "--shared_gpus=0,1"
+    await agent.start(*flags)
+    agent.run("patient", USER, resources=part(0, 10, 2))
+    agent.run("beside", USER, resources=part(0, 4, 1, first=10))
+    for task in ("patient", "beside"):
+        await agent.until_said(task, "round 2\n")
+    container = await container_with_a_part(agent, "patient")
+    assert (await ask(agent, "suspend", container))[0] == 200
+    assert (await sharers(agent), await sharers(agent, "suspended")) == (
+        {0: ["beside"], 1: []},
+        {0: ["patient"], 1: []},
+    )
+    await agent.until(lambda: units_said(agent) == {0: 26, 1: 16})
+    stood = await rounds(agent, "patient")
+
+    agent.run("urgent", USER, resources=part(0, 12, 3, first=14))
+    await agent.until_said("urgent", "round 5\n")
+    assert await rounds(agent, "patient") <= stood + 1  # a line of before may have been on its way
+    await agent.signal(signal.SIGKILL)
+    await agent.start(*flags)
+    await agent.until(lambda: units_said(agent) == {0: 26, 1: 16})
+    assert (await sharers(agent, "suspended"))[0] == ["patient"]
+    assert (await ask(agent, "resume", container))[0] == 200
+    await until_it_goes_on(agent, "patient")
+    found = {card: sorted(names) for card, names in (await sharers(agent)).items()}
+    assert found == {0: ["beside", "urgent"], 1: ["patient"]}
+    await agent.until(lambda: units_said(agent) == {0: 26, 1: 6})
+    for task in ("beside", "urgent", "patient"):
+        agent.kill(task)
+        await agent.reaches(task, "TASK_KILLED")
+    await agent.until(lambda: not list((agent.folder / "work" / "run" / "shares").glob("*.json")))
+    await agent.signal(signal.SIGTERM)
+    await agent.start(*flags)
+    await agent.until(lambda: units_said(agent) == {0: 16, 1: 16})

@@ -48,7 +48,7 @@ class ShareApi:
             return []
         cards = turns.shown()
         names = {str(task.container_id): (task.key.framework, task.key.task) for task in frameworks.tasks()}
-        containers = {one["container_id"] for card in cards for one in card["containers"]}
+        containers = {one["container_id"] for card in cards for one in [*card["containers"], *card["suspended"]]}
         hidden = [one for one in containers if not sees_container(viewer, frameworks, ContainerId(one))]
         return named(cards, names, hidden)
 

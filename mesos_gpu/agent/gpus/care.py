@@ -200,6 +200,11 @@ class AgentGpus:
         """Return the containers that have a part of a card."""
         return frozenset() if self._sharers is None else self._sharers.shares.keys()
 
+    @property
+    def shares(self) -> Mapping[ContainerId, Share]:
+        """Return what each container has of shared cards."""
+        return {} if self._sharers is None else self._sharers.shares
+
     def users(self, gpu: Gpu) -> Sequence[ContainerId]:
         """Return the containers that have a part of a shared card."""
         shares = {} if self._sharers is None else self._sharers.shares

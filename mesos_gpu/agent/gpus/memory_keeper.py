@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,7 +85,8 @@ class Keeper:
         except OSError as error:
             raise Unavailable(f"cannot make {cgroup}: {error}") from error
         except MesosGpuError:
-            cgroup.rmdir()
+            with suppress(OSError):  # it was given another part, and runs
+                cgroup.rmdir()
             raise
 
     def plan(self, share: Share) -> LaunchPlan:

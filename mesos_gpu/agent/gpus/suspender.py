@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from mesos_gpu.agent.gpus.suspension import Book, Phase, Step, Suspension, after_crash, moves, parked, stepped
-from mesos_gpu.errors import Conflict, MesosGpuError, NotFound, Unavailable
+from mesos_gpu.agent.gpus.suspension import Book, Phase, Step, Suspension, after_crash, parked, stepped
+from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
 from mesos_gpu.gpu.cuda_checkpoints import State
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.files import write_whole
@@ -24,13 +25,36 @@ from mesos_gpu.simulated.peers import owner_of
 log = logging.getLogger(__name__)
 
 
-class GpuContainers(Protocol):
-    """What is asked of the containerizer."""
+class Holdings(Protocol):
+    """Who has what of GPUs; `mesos_gpu.agent.gpus.whole_and_parts.WholeAndParts` is the real one."""
 
-    async def update(self, container_id: ContainerId, gpus: int) -> object:
-        """Make `gpus` the number of GPUs that a container holds. Raises MesosGpuError."""
+    @property
+    def held(self) -> Mapping[ContainerId, Sequence[Gpu]]:
+        """Return the GPUs of each container, of those who have parts the card of each."""
 
-    async def wait(self, container_id: ContainerId) -> object:
+    @property
+    def sharers(self) -> Collection[ContainerId]:
+        """Return the containers that have parts, also while they are suspended."""
+
+    def check(self, container: ContainerId) -> None:
+        """Raise Conflict for what CUDA cannot put away."""
+
+    def unfrozen(self, container: ContainerId) -> AbstractAsyncContextManager[None]:
+        """Have a container not frozen meanwhile."""
+
+    async def give_back(self, container: ContainerId) -> None:
+        """Have a container hold nothing. Raises MesosGpuError."""
+
+    async def take_again(self, container: ContainerId, was: Sequence[str]) -> None:
+        """Have a container hold as much as it `was` given. Raises MesosGpuError."""
+
+    async def assure(self, container: ContainerId) -> None:
+        """Have a container be able to open what it holds. Raises MesosGpuError."""
+
+    def pairs(self, container: ContainerId, was: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Return which GPU takes the place of which, by UUID."""
+
+    async def wait(self, container: ContainerId) -> object:
         """Return when a container has ended. Raises NotFound."""
 
 
@@ -50,21 +74,14 @@ class Checkpointing(Protocol):
 class Suspender:
     """One at a time. Lives in one event loop; `on_change` is called when GPUs were given back or taken.
 
-    `held` tells what each container holds, `pids_of` the processes of one.
+    `pids_of` tells the processes of a container.
     """
 
     def __init__(
-        self,
-        containers: GpuContainers,
-        held: Callable[[], Mapping[ContainerId, frozenset[Gpu]]],
-        gpus: Collection[Gpu],
-        cuda: Checkpointing,
-        path: Path,
-        pids_of: Callable[[ContainerId], Iterable[int]],
+        self, holdings: Holdings, cuda: Checkpointing, path: Path, pids_of: Callable[[ContainerId], Iterable[int]]
     ) -> None:
-        self._containers, self._held, self._cuda, self._path = containers, held, cuda, path
+        self._holdings, self._cuda, self._path = holdings, cuda, path
         self._pids_of = pids_of
-        self._gpus = {gpu.uuid: gpu for gpu in gpus}
         self._book: Book = {}
         self._one = asyncio.Lock()
         self._waiting: set[asyncio.Task[None]] = set()
@@ -77,14 +94,15 @@ class Suspender:
 
     @property
     def parked(self) -> int:
-        """Return how many GPUs the master counts for containers which have given them back."""
-        return parked(self._book, self._held())
+        """Return how many whole GPUs the master counts for containers which have given them back."""
+        whole = {one: gpus for one, gpus in self._holdings.held.items() if one not in self._holdings.sharers}
+        return parked(self._book, whole)
 
     async def recover(self) -> None:
         """Take up what the last process left, and lead each container out of what that was at. Raises Unavailable."""
         self._book = _load(self._path)
         for container, one in list(self._book.items()):
-            held = self._held()
+            held = self._holdings.held
             if container not in held:
                 self._step(container, Step.ENDED)
                 continue
@@ -92,7 +110,9 @@ class Suspender:
             log.info("container %s was %s when the agent ended: %s", container, one.phase.value, step.value)
             if step in (Step.BACK, Step.KEPT):
                 try:
-                    await self._bring_back(container, one, held[container])
+                    async with self._holdings.unfrozen(container):
+                        await self._holdings.assure(container)
+                        await self._bring_back(container, one)
                 except MesosGpuError as error:
                     log.error("container %s is not led back from its suspension: %s", container, error)
                 self._book = {name: other for name, other in self._book.items() if name != container}
@@ -109,23 +129,12 @@ class Suspender:
         container then runs on with what it had.
         """
         async with self._one:
-            held = self._held().get(container)
+            held = self._holdings.held.get(container)
             if held is None:
-                raise NotFound(f"container {container} has no GPUs of its own here")
-            if any(gpu.mig is not None for gpu in held):
-                raise Conflict(f"container {container} has MIG instances: CUDA puts away what is on whole GPUs only")
-            users = await self._users(container)
-            self._step(container, Step.SUSPEND, tuple(gpu.uuid for gpu in sorted(held)))
-            try:
-                await asyncio.to_thread(self._cuda.put_away, users)
-                await self._containers.update(container, 0)
-            except MesosGpuError as error:
-                if self._held().get(container):
-                    await self._led_back(container)
-                    self._step(container, Step.KEPT)
-                    raise
-                log.warning("container %s has given its GPUs back all the same: %s", container, error)
-            self._step(container, Step.PUT_AWAY)
+                raise NotFound(f"container {container} has no GPUs here")
+            self._holdings.check(container)
+            async with self._holdings.unfrozen(container):
+                await self._put_away(container, held)
             self._watch(container)
         self.on_change()
 
@@ -138,15 +147,15 @@ class Suspender:
             self._step(container, Step.RESUME)
             one = self._book[container]
             try:
-                await self._containers.update(container, len(one.gpus))
-                held = self._held()[container]
-                self._same_kind(one, held)
-                await self._bring_back(container, one, held)
+                async with self._holdings.unfrozen(container):
+                    await self._holdings.take_again(container, one.gpus)
+                    await self._bring_back(container, one)
             except MesosGpuError:
                 await self._put_back(container)
                 self._step(container, Step.REMAINED)
                 raise
             self._step(container, Step.BACK)
+            held = self._holdings.held[container]
         self.on_change()
         return tuple(sorted(held))
 
@@ -156,25 +165,32 @@ class Suspender:
             task.cancel()
         await asyncio.gather(*self._waiting, return_exceptions=True)
 
-    def _same_kind(self, one: Suspension, now: Collection[Gpu]) -> None:
-        kinds = {(gpu.name, gpu.memory_mib) for gpu in map(self._gpus.get, one.gpus) if gpu is not None}
-        for gpu in now:
-            if kinds and (gpu.name, gpu.memory_mib) not in kinds:
-                raise Conflict(
-                    f"GPU {gpu.index} is a {gpu.name}: what was on another model cannot be brought back there"
-                )
+    async def _put_away(self, container: ContainerId, held: Sequence[Gpu]) -> None:
+        users = await self._users(container)
+        self._step(container, Step.SUSPEND, tuple(gpu.uuid for gpu in held))
+        try:
+            await asyncio.to_thread(self._cuda.put_away, users)
+            await self._holdings.give_back(container)
+        except MesosGpuError as error:
+            if self._holdings.held.get(container):
+                await self._led_back(container)
+                self._step(container, Step.KEPT)
+                raise
+            log.warning("container %s has given its GPUs back all the same: %s", container, error)
+        self._step(container, Step.PUT_AWAY)
 
     async def _users(self, container: ContainerId) -> Mapping[int, State]:
         return await asyncio.to_thread(lambda: self._cuda.states(self._pids_of(container)))
 
-    async def _bring_back(self, container: ContainerId, one: Suspension, held: Collection[Gpu]) -> None:
+    async def _bring_back(self, container: ContainerId, one: Suspension) -> None:
         states = await self._users(container)
-        pairs = moves(one.gpus, {gpu.uuid for gpu in held})
+        pairs = self._holdings.pairs(container, one.gpus)
         await asyncio.to_thread(self._cuda.bring_back, states, pairs)
 
     async def _led_back(self, container: ContainerId) -> None:
         """Have a container that could not be put away run on, on what it has."""
         try:
+            await self._holdings.assure(container)  # who was to give them back may have lost the way to some already
             await asyncio.to_thread(self._cuda.bring_back, await self._users(container))
         except MesosGpuError as error:
             log.error("container %s stands still: %s", container, error)
@@ -182,9 +198,9 @@ class Suspender:
     async def _put_back(self, container: ContainerId) -> None:
         """Have a container that could not be brought back give up what it was given."""
         try:
-            if self._held().get(container):
+            if self._holdings.held.get(container):
                 await asyncio.to_thread(self._cuda.put_away, await self._users(container))
-                await self._containers.update(container, 0)
+                await self._holdings.give_back(container)
         except MesosGpuError as error:
             log.error("container %s keeps GPUs that it cannot use: %s", container, error)
 
@@ -195,7 +211,7 @@ class Suspender:
 
     async def _until_its_end(self, container: ContainerId) -> None:
         try:
-            await self._containers.wait(container)
+            await self._holdings.wait(container)
         except NotFound:
             pass
         if container in self._book:

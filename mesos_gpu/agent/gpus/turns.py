@@ -93,7 +93,7 @@ class Turns:
         new = {one for one in container_ids if one in self._isolator.shares}
         if new - self._running:
             self._running |= new
-            await self._tell()
+            await self.tell()
 
     async def remove(self, container_id: ContainerId) -> None:
         """Tell that a container is gone."""
@@ -101,14 +101,14 @@ class Turns:
         if container_id in self._running:
             self._running.discard(container_id)
             self.rules.forget(container_id)
-            await self._tell()
+            await self.tell()
 
     async def thaw(self, container_id: ContainerId) -> None:
         """Freeze the container, or the one it is nested in, no more: it is ending."""
         one = top_level(container_id)
         if one in self._running:
             self._held[one] = self._held.get(one, 0) + 1
-            await self._tell()
+            await self.tell()
 
     @asynccontextmanager
     async def entered(self, container_id: ContainerId) -> AsyncIterator[None]:
@@ -126,26 +126,39 @@ class Turns:
                 let_go.cancel()
                 self._let_go(one)
 
+    @asynccontextmanager
+    async def unfrozen(self, container_id: ContainerId) -> AsyncIterator[None]:
+        """Do not freeze the container meanwhile, however long it takes: the driver asks its processes for something."""
+        one = top_level(container_id)
+        self._held[one] = self._held.get(one, 0) + 1
+        await self.tell()
+        try:
+            yield
+        finally:
+            self._let_go(one)
+
     async def set_card(self, index: int, values: Mapping[str, int]) -> None:
         """Share a card otherwise from now on. Raises NotFound, BadInput, Unavailable."""
         if index not in self._isolator.cards:
             raise NotFound(f"card {index} is not shared on this agent")
         weights = sum(weight for _, weight in self._weights(index))
         self.rules.set_card(index, weights, **values)
-        await self._tell()
+        await self.tell()
 
     async def set_share(self, container_id: ContainerId, said: ShareSaid) -> None:
         """Give a container another weight, or priority, on all of its cards. Raises NotFound, BadInput, Unavailable."""
         share = self._isolator.shares.get(container_id)
         if share is None:
             raise NotFound(f"container {container_id} shares no GPU here")
+        if not share.parts:
+            raise BadInput(f"container {container_id} is suspended: it has no part of a GPU until it is resumed")
         booked = max(part.weight for part in share.parts)
         free = min(
             (self.rules.card(part.card).max_inst or 0) - sum(weight for _, weight in self._weights(part.card))
             for part in share.parts
         )
         self.rules.set_share(container_id, said, max(0, free), self.rules.weight(container_id, booked))
-        await self._tell()
+        await self.tell()
 
     def take_memory(self, used: Mapping[tuple[str, int], int]) -> None:
         """Take note of what containers have of cards' memory."""
@@ -179,6 +192,12 @@ class Turns:
                         }
                         for one, share in sorted(self._isolator.shares.items())
                         for part in share.parts
+                        if part.card == index
+                    ],
+                    "suspended": [
+                        {"container_id": one, "weight": part.weight, "mem_units": part.mem_units}
+                        for one, share in sorted(self._isolator.shares.items())
+                        for part in ([] if share.parts else share.booked)
                         if part.card == index
                     ],
                 }
@@ -243,7 +262,7 @@ class Turns:
         self._writer.write(msgspec.json.encode({"number": self._number, "rings": self._rings()}) + b"\n")
         return self._number
 
-    async def _tell(self) -> None:
+    async def tell(self) -> None:
         """Tell the turner what is to be, and wait until it is so."""
         number = self._write()
         if number is None:

@@ -145,8 +145,9 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any], policy: str = "eq
 
     `equal` forbids any change, `additive` only less than there was. GPUs are not compared: one that fell off the bus
     must not keep the agent, and the tasks on the other GPUs, from coming back; Mesos refuses to start then
-    (docs/reference/differences.md). So is a card that
-    is shared; those that were, and are, must be shared as they were. Source: Mesos src/slave/compatibility.cpp.
+    (docs/reference/differences.md). So is a card that is shared; those that were, and are, must be of the same size. By
+    which numbers their units are offered is not compared: others stand for those of suspended tasks
+    (mesos_gpu/mesos/shares/displaced.py). Source: Mesos src/slave/compatibility.cpp.
     """
     found = [
         f"{field} was {before.get(field)!r} and is {now.get(field)!r}"
@@ -154,8 +155,9 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any], policy: str = "eq
         if before.get(field) != now.get(field)
         and not (policy == "additive" and field == "domain" and field not in before)
     ]
-    moved = read_cards(_cards(before)).keys() ^ read_cards(_cards(now)).keys()
-    old, new = (without_cards(_without_gpus(info), moved, Resources()) for info in (before, now))
+    had, has = read_cards(_cards(before)).keys(), read_cards(_cards(now)).keys()
+    moved = had ^ has
+    old, new = (without_cards(_without_gpus(info), had | has, Resources()) for info in (before, now))
     if old != new and not (policy == "additive" and new.contains(old)):
         found.append(f"resources were {old} and are {new}")
     was, are = _by_name(before, moved), _by_name(now, moved)

@@ -16,13 +16,17 @@ def named(cards: Sequence[Mapping[str, Any]], names: Names, hidden: Collection[s
     """Return cards with the framework and task of each container; containers that are `hidden` are left out."""
     found = []
     for card in cards:
-        containers = []
-        for one in card["containers"]:
-            if one["container_id"] in hidden:
-                continue
+        lists = {key: _named(card.get(key, ()), names, hidden) for key in ("containers", "suspended")}
+        found.append({**card, **lists})
+    return found
+
+
+def _named(containers: Sequence[Mapping[str, Any]], names: Names, hidden: Collection[str]) -> list[Document]:
+    found = []
+    for one in containers:
+        if one["container_id"] not in hidden:
             framework, task = names.get(one["container_id"], ("", ""))
-            containers.append({**one, **({"framework_id": framework, "task_id": task} if task else {})})
-        found.append({**card, "containers": containers})
+            found.append({**one, **({"framework_id": framework, "task_id": task} if task else {})})
     return found
 
 

@@ -46,8 +46,12 @@ def promised_gpus(state: AgentState, held: Mapping[ContainerId, Collection[objec
 def used_by(state: AgentState, containers: Collection[ContainerId]) -> Resources:
     """Return what the tasks and executors of these containers have."""
     owners: list[Task | Executor] = [*state.frameworks.tasks(), *state.frameworks.executors()]
-    here = [owner for owner in owners if owner.container_id in containers]
-    return sum((Resources.from_json(owner.info.get("resources", [])) for owner in here), Resources())
+    return had_by([owner for owner in owners if owner.container_id in containers])
+
+
+def had_by(owners: Iterable[Task | Executor]) -> Resources:
+    """Return what these tasks and executors have."""
+    return sum((Resources.from_json(owner.info.get("resources", [])) for owner in owners), Resources())
 
 
 def executor_total(task: Task) -> Resources:

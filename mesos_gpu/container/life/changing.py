@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
@@ -42,6 +42,17 @@ class Changer:
         Raises NotFound for a container that does not run, and what the isolator's update raises.
         """
         container_id = container.record.container_id
+        change = self.access(container, lambda: self._isolator.update(container_id, gpus, release))
+        container.record = msgspec.structs.replace(container.record, gpus=gpus)
+        self._checkpoints.save(container.record)
+        return change
+
+    def access(self, container: LiveContainer, how: Callable[[], Change]) -> Change:
+        """Have an isolator change what it, and what is nested in it, can open.
+
+        Raises NotFound for a container that does not run, and what `how` raises.
+        """
+        container_id = container.record.container_id
         if container.init is None or container.ended.is_set():
             raise NotFound(f"container {container_id} does not run")
         self._isolator.isolate(container_id, container.init.pid)
@@ -50,11 +61,9 @@ class Changer:
         if same is None:
             raise NotFound(f"container {container_id} has ended")
         same.close()
-        change = self._isolator.update(container_id, gpus, release)
+        change = how()
         for child_id in descendants(container_id, self._containers):
             self._pass_on(self._containers[child_id], change)
-        container.record = msgspec.structs.replace(container.record, gpus=gpus)
-        self._checkpoints.save(container.record)
         return change
 
     def limits(self, container: LiveContainer, size: Size) -> None:

@@ -286,6 +286,15 @@ class Containerizer:
         await container.started.wait()
         return self._changer.gpus(container, gpus, release)
 
+    async def change_access(self, container_id: ContainerId, how: Callable[[], Change]) -> Change:
+        """Have an isolator change what a running container can open, which is so on return for what is nested in it.
+
+        Raises NotFound for a container that does not run, and what `how` raises.
+        """
+        container = self._find(container_id)
+        await container.started.wait()
+        return self._changer.access(container, how)
+
     async def resize(self, container_id: ContainerId, size: Size) -> None:
         """Give a running container these limits and this many GPUs.
 

@@ -71,11 +71,24 @@ class Share:
     """What one container has of shared cards. With `high_priority` it is served before the others of its cards.
 
     `group`: the container is that of an executor whose tasks are nested in it; they take turns, and it does not.
+    `booked`: what its master counts for it, where that is something else: a container that is suspended has no part,
+    and one that was resumed may have those of other cards, in the same order.
     """
 
     parts: tuple[CardPart, ...]
     high_priority: bool = False
     group: bool = False
+    booked: tuple[CardPart, ...] = ()
+
+    @property
+    def asked(self) -> tuple[CardPart, ...]:
+        """Return the parts that it was given when it was launched."""
+        return self.booked or self.parts
+
+    def moved(self, parts: Sequence[CardPart]) -> Share:
+        """Return it with other parts of cards, none while it is suspended; its master counts what it counted."""
+        now = tuple(parts)
+        return replace(self, parts=now, booked=() if now == self.asked else self.asked)
 
 
 def level_of(parts: Sequence[CardPart], cards: Mapping[int, SharedCard]) -> Level:
@@ -179,13 +192,13 @@ def without_cards(total: Resources, closed: Collection[int], used: Resources) ->
         if resource.name not in kept or not isinstance(resource.amount, tuple):
             return resource
         numbers = [n for first, last in resource.amount for n in range(first, last + 1)]
-        amount = _as_ranges([n for n in numbers if n // PER_CARD not in closed or n in kept[resource.name]])
+        amount = as_ranges([n for n in numbers if n // PER_CARD not in closed or n in kept[resource.name]])
         return replace(resource, amount=amount) if amount else None
 
     return type(total)([found for found in map(left, total) if found is not None])
 
 
-def _as_ranges(numbers: Sequence[int]) -> Ranges:
+def as_ranges(numbers: Sequence[int]) -> Ranges:
     """Return sorted numbers as ranges."""
     found: list[tuple[int, int]] = []
     for number in numbers:

@@ -20,14 +20,17 @@ def on_gpus(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def advertised(agent: LiveAgent) -> list[float]:
-    """Return how many GPUs the agent said to have, each time that it said so."""
+def total_said(agent: LiveAgent) -> list[list[dict[str, Any]]]:
+    """Return what the agent said to have, each time that it said so."""
     found = []
     for name, message in agent.master.received:
-        resources: list[dict[str, Any]] = []
         if name in ("RegisterSlaveMessage", "ReregisterSlaveMessage"):
-            resources = message["slave"]["resources"]
+            found.append(message["slave"]["resources"])
         elif name == "UpdateSlaveMessage":
-            resources = message.get("total_resources", [])
-        found += [one["scalar"]["value"] for one in resources if one["name"] == "gpus"]
-    return found
+            found.append(message.get("total_resources", []))
+    return [resources for resources in found if resources]  # an UpdateSlaveMessage may be about something else
+
+
+def advertised(agent: LiveAgent) -> list[float]:
+    """Return how many GPUs the agent said to have, each time that it said so."""
+    return [one["scalar"]["value"] for resources in total_said(agent) for one in resources if one["name"] == "gpus"]
