@@ -34,6 +34,7 @@ from mesos_gpu.agent.gpus.share_rules import ShareRules
 from mesos_gpu.agent.gpus.share_tree_mount import ShareTree, check_fuse
 from mesos_gpu.agent.gpus.sharing_parts import check_free, keep_memory, memory_reader
 from mesos_gpu.agent.gpus.simulated_cards import open_cards, play
+from mesos_gpu.agent.gpus.suspender import Suspender
 from mesos_gpu.agent.gpus.suspending_parts import open_care, open_suspender
 from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.loop.agent import Agent
@@ -148,11 +149,9 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         agent = _agent(configuration, info, identity, endpoint, checkpoints, shared, care, desk)
         agent.shared_gpus = _open_shared(configuration, isolator, gpus, turns)
         if configuration.gpus.isolated:
-            suspender = open_suspender(
-                runtime_dir, configuration.tasks.cgroups_root, gpus.driver, whole, isolator, turns, containers
-            )
-            if suspender is not None:
-                agent.suspending = Suspending(suspender, agent.state.frameworks.tasks, agent.post)
+            roots = runtime_dir, configuration.tasks.cgroups_root
+            suspender = open_suspender(*roots, gpus.driver, whole, isolator, turns, containers)
+            agent.suspending = _suspending(suspender, agent)
             agent.mig = open_mig(configuration, gpus, whole, agent)
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
@@ -167,6 +166,10 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         closing.push_async_callback(detector.close)
         await _open_pods(configuration.pod_resources, agent, closing)
         yield OpenAgent(agent, endpoint, detector, checkpoints, found, gpus)
+
+
+def _suspending(suspender: Suspender | None, agent: Agent) -> Suspending | None:
+    return None if suspender is None else Suspending(suspender, agent.state.frameworks.tasks, agent.post)
 
 
 def _agent(
