@@ -34,9 +34,9 @@ from mesos_gpu.agent.gpus.share_rules import ShareRules
 from mesos_gpu.agent.gpus.share_tree_mount import ShareTree, check_fuse
 from mesos_gpu.agent.gpus.sharing_parts import check_free, keep_memory, memory_reader
 from mesos_gpu.agent.gpus.simulated_cards import open_cards, play
-from mesos_gpu.agent.gpus.suspender import Suspender
 from mesos_gpu.agent.gpus.suspending_parts import open_care, open_suspender
 from mesos_gpu.agent.gpus.turns import Turns
+from mesos_gpu.agent.gpus.whole_and_parts import WholeAndParts
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.loop.shared_gpus import SharedGpus
 from mesos_gpu.agent.loop.suspending import Suspending
@@ -58,6 +58,7 @@ from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.gpu.device import GpuDriver
 from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
+from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.conversions import with_kept
@@ -149,9 +150,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         agent = _agent(configuration, info, identity, endpoint, checkpoints, shared, care, desk)
         agent.shared_gpus = _open_shared(configuration, isolator, gpus, turns)
         if configuration.gpus.isolated:
-            roots = runtime_dir, configuration.tasks.cgroups_root
-            suspender = open_suspender(*roots, gpus.driver, whole, isolator, turns, containers)
-            agent.suspending = _suspending(suspender, agent)
+            agent.suspending = _open_suspending(configuration, gpus, whole, isolator, turns, containers, agent)
             agent.mig = open_mig(configuration, gpus, whole, agent)
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
@@ -168,7 +167,18 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         yield OpenAgent(agent, endpoint, detector, checkpoints, found, gpus)
 
 
-def _suspending(suspender: Suspender | None, agent: Agent) -> Suspending | None:
+def _open_suspending(
+    configuration: Configuration,
+    gpus: MachineGpus,
+    whole: NvidiaGpuIsolator,
+    isolator: SharingIsolator,
+    turns: Turns,
+    containers: Containerizer,
+    agent: Agent,
+) -> Suspending | None:
+    """Return who suspends tasks; None without GPUs."""
+    holdings = WholeAndParts(containers, whole, isolator, turns)
+    suspender = open_suspender(configuration.runtime_dir, configuration.tasks.cgroups_root, gpus.driver, holdings)
     return None if suspender is None else Suspending(suspender, agent.state.frameworks.tasks, agent.post)
 
 

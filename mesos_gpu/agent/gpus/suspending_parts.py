@@ -9,8 +9,7 @@ from pathlib import Path
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus.suspender import Suspender, pids_below
-from mesos_gpu.agent.gpus.turns import Turns
-from mesos_gpu.agent.gpus.whole_and_parts import GpuContainers, WholeAndParts
+from mesos_gpu.agent.gpus.whole_and_parts import WholeAndParts
 from mesos_gpu.gpu.cuda_checkpoints import CudaCheckpoints
 from mesos_gpu.gpu.device import GpuDriver
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
@@ -37,16 +36,13 @@ def open_suspender(
     runtime_dir: Path,
     cgroups_root: str,
     driver: GpuDriver,
-    whole: NvidiaGpuIsolator,
-    sharers: SharingIsolator,
-    turns: Turns,
-    containers: GpuContainers,
+    holdings: WholeAndParts,
 ) -> Suspender | None:
     """Return who suspends tasks; None without GPUs."""
-    if whole.volume is None:
+    volume = holdings.volume
+    if volume is None:
         return None
     simulated = driver.kind == "simulated"
-    cuda = CudaCheckpoints(str(whole.volume.host_path / "lib64" / CUDA) if simulated else CUDA)
+    cuda = CudaCheckpoints(str(volume.host_path / "lib64" / CUDA) if simulated else CUDA)
     path = runtime_dir / "suspended.json"
-    holdings = WholeAndParts(containers, whole, sharers, turns)
     return Suspender(holdings, cuda, path, partial(pids_below, root=cgroups_root))

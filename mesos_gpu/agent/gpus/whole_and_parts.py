@@ -14,6 +14,7 @@ from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.plan import Change
 from mesos_gpu.isolator.sharing import SharingIsolator
+from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.displaced import free_of, places_again
 from mesos_gpu.mesos.shares.gpu_shares import CardPart, level_of
@@ -40,6 +41,11 @@ class WholeAndParts:
         self, containers: GpuContainers, whole: NvidiaGpuIsolator, sharers: SharingIsolator, turns: Turns
     ) -> None:
         self._containers, self._whole, self._sharers, self._turns = containers, whole, sharers, turns
+
+    @property
+    def volume(self) -> NvidiaVolume | None:
+        """Return the driver's files, None where there are none."""
+        return self._whole.volume
 
     @property
     def _gpus(self) -> Mapping[str, Gpu]:
