@@ -5,6 +5,7 @@ const { Scheduler, Mesos } = require('mesos-framework')
 const [host, port, ends] = process.argv.slice(2)
 const builder = Mesos.getMesos()
 const told = { states: [], heartbeats: 0, errors: [] }
+let leaving = false
 
 const scheduler = new Scheduler({
   masterUrl: host,
@@ -27,8 +28,8 @@ const scheduler = new Scheduler({
 scheduler.on('subscribed', (subscribed) => { told.stream = subscribed.mesosStreamId.length })
 scheduler.on('heartbeat', () => { told.heartbeats += 1 })
 scheduler.on('error', (error) => {
-  // It calls the end of a task that it is to start again an error, too.
-  if (!/restartable state/.test(error.message || '')) told.errors.push(String(error.message || error))
+  // It calls the end of a task that it is to start again an error, too, and that of the stream which a teardown ends.
+  if (!leaving && !/restartable state/.test(error.message || '')) told.errors.push(String(error.message || error))
 })
 scheduler.on('update', ({ status }) => {
   told.states.push(status.state)
@@ -37,6 +38,7 @@ scheduler.on('update', ({ status }) => {
       console.log(JSON.stringify(told))
       process.exit(0)
     })
+    leaving = true
     scheduler.teardown()
   }
 })
