@@ -234,10 +234,12 @@ class ReplayedCluster:
                 self._tell_marathon(marathon_events.Subscribed(framework_id, "master:5050", again=False))
             case "OFFERS":
                 self._tell_marathon(marathon_events.Offered(event["offers"]["offers"]))
+            case "RESCIND":
+                self._tell_marathon(marathon_events.Rescinded(event["rescind"]["offer_id"]["value"]))
             case "UPDATE":
                 self._tell_marathon(marathon_events.Status(event["update"]["status"]))
             case _:
-                pass  # heartbeats; rescinded offers, which a launch on them tells
+                pass  # heartbeats
 
     def _tell_marathon(self, event: marathon_events.Event) -> None:
         self._post(lambda: self._decide(event))

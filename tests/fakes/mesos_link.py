@@ -8,7 +8,7 @@ from typing import Any
 
 from mesos_gpu.marathon.engine.mesos_link import Inbox, LinkEvent
 from mesos_gpu.marathon.state.actions import Call, Resubscribe
-from mesos_gpu.marathon.state.events import CallFailed, Disconnected, Offered, Status, Subscribed
+from mesos_gpu.marathon.state.events import CallFailed, Disconnected, Offered, Rescinded, Status, Subscribed
 
 
 class FakeMesosLink:
@@ -51,6 +51,9 @@ class FakeMesosLink:
 
     def offer(self, *documents: dict[str, Any]) -> None:
         self.tell(Offered(documents))
+
+    def rescind(self, offer_id: str) -> None:
+        self.tell(Rescinded(offer_id))
 
     def status(self, document: dict[str, Any]) -> None:
         self.tell(Status(document))

@@ -57,6 +57,9 @@ class SchedulerMaster:
     def offer(self, *offers: Mapping[str, Any]) -> None:
         self.send({"type": "OFFERS", "offers": {"offers": list(offers)}})
 
+    def rescind(self, offer_id: str) -> None:
+        self.send({"type": "RESCIND", "rescind": {"offer_id": {"value": offer_id}}})
+
     def status(self, status: Mapping[str, Any]) -> None:
         self.send({"type": "UPDATE", "update": {"status": dict(status)}})
 

@@ -77,6 +77,14 @@ def forget_offers(draft: Draft) -> None:
     draft.queued, draft.token_short = (), False
 
 
+def rescinded(draft: Draft, offer_id: str) -> None:
+    """Forget an offer that is kept: what is started on it now would be lost, and count as a failure."""
+    draft.held = tuple(document for document in draft.held if document["id"]["value"] != offer_id)
+    draft.queued = tuple(entry for entry in draft.queued if entry[0]["id"]["value"] != offer_id)
+    if not draft.held:
+        draft.held_until_s, draft.gathering = None, False
+
+
 def look_again(draft: Draft, *, tick: bool) -> None:
     """Decide anew about what waits in order, when something has changed or, with `tick`, as time has passed."""
     new = {app_id for app_id in draft.waiting.changes.values() if app_id is not None}

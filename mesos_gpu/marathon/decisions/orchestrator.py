@@ -28,6 +28,7 @@ from mesos_gpu.marathon.decisions.launching import (
     look_again,
     next_launch_s,
     offered,
+    rescinded,
     use_held,
     use_queued,
 )
@@ -75,6 +76,7 @@ from mesos_gpu.marathon.state.events import (
     RemoveJob,
     RemoveSchedule,
     Request,
+    Rescinded,
     ResetDelay,
     RestartApp,
     StartRun,
@@ -99,7 +101,7 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
     """
     draft, requested = Draft(state, moment, settings), False
     match event:
-        case Subscribed() | Disconnected() | Offered() | Status() | FrameworkError() | CallFailed():
+        case Subscribed() | Disconnected() | Offered() | Rescinded() | Status() | FrameworkError() | CallFailed():
             _take_news(draft, event)
         case Tick():
             heed_the_clock(draft)
@@ -141,6 +143,8 @@ def _take_news(draft: Draft, event: MasterEvent) -> None:
             # Without a subscription these are left over from one that has ended, and void.
             if draft.subscribed:
                 offered(draft, offers)
+        case Rescinded(offer_id=offer_id):
+            rescinded(draft, offer_id)
         case Status(status=status):
             take_status(draft, status)
         case FrameworkError(message=message):

@@ -43,7 +43,15 @@ from mesos_gpu.marathon.state.actions import (
     Tell,
     UpdateRoles,
 )
-from mesos_gpu.marathon.state.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
+from mesos_gpu.marathon.state.events import (
+    CallFailed,
+    Disconnected,
+    FrameworkError,
+    Offered,
+    Rescinded,
+    Status,
+    Subscribed,
+)
 from mesos_gpu.mesos.documents import OfferDocument, TaskStatus
 from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role, TaskId
 
@@ -100,6 +108,9 @@ class _Scheduler(pymesos.Scheduler):  # type: ignore[misc]
 
     def resourceOffers(self, driver: _Driver, offers: list[OfferDocument]) -> None:
         self._inbox(Offered(offers))
+
+    def offerRescinded(self, driver: _Driver, offer_id: Mapping[str, str]) -> None:
+        self._inbox(Rescinded(offer_id["value"]))
 
     def statusUpdate(self, driver: _Driver, update: TaskStatus) -> None:
         self._inbox(Status(update))

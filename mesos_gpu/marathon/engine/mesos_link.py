@@ -6,10 +6,18 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from mesos_gpu.marathon.state.actions import Call
-from mesos_gpu.marathon.state.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
+from mesos_gpu.marathon.state.events import (
+    CallFailed,
+    Disconnected,
+    FrameworkError,
+    Offered,
+    Rescinded,
+    Status,
+    Subscribed,
+)
 from mesos_gpu.mesos.ids import FrameworkId
 
-LinkEvent: TypeAlias = Subscribed | Disconnected | Offered | Status | FrameworkError | CallFailed
+LinkEvent: TypeAlias = Subscribed | Disconnected | Offered | Rescinded | Status | FrameworkError | CallFailed
 Inbox: TypeAlias = Callable[[LinkEvent], None]
 """Takes news from any thread, at once."""
 

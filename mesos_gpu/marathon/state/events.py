@@ -45,6 +45,13 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
+class Rescinded:
+    """An offer is void: its agent is gone or being drained, or another one is owed it."""
+
+    offer_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """A task status, as Mesos' v1 document."""
 
@@ -257,7 +264,7 @@ class StopRun:
     run_id: str
 
 
-MasterEvent: TypeAlias = Subscribed | Disconnected | Offered | Status | FrameworkError | CallFailed
+MasterEvent: TypeAlias = Subscribed | Disconnected | Offered | Rescinded | Status | FrameworkError | CallFailed
 """What comes from the master, or from the way to it."""
 JobEvent: TypeAlias = PutJob | RemoveJob | PutSchedule | RemoveSchedule | StartRun | StopRun
 Request: TypeAlias = (

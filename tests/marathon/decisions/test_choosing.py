@@ -11,7 +11,7 @@ import pytest
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.state.actions import Action, Decline, Launch
-from mesos_gpu.marathon.state.events import Disconnected, Offered, Tick
+from mesos_gpu.marathon.state.events import Disconnected, Offered, Rescinded, Tick
 from mesos_gpu.placement.policies import BEST, POLICIES
 from tests.support.marathon.builders import SETTINGS, Run, app, offer, only
 
@@ -162,6 +162,19 @@ def test_held_offers_are_void_when_the_master_is_gone() -> None:
     run.do(Offered([WHOLE]))
     run.subscribe()
     assert run.do(Tick(), after_s=1.0) == [] or run.state.held == ()
+
+
+def test_an_offer_that_is_rescinded_is_not_chosen_any_more() -> None:
+    run = busy("S1", "S2", "S3")
+    run.do(Offered([WHOLE]))
+    run.do(Offered([LAST]), after_s=0.01)
+    assert run.do(Rescinded("last")) == []
+    assert where(run.do(Tick(), after_s=1.0)) == {"a": "whole"}
+    assert run.do(Rescinded("whole")) == [], "one that is used already"
+    alone = busy("S1", "S2", "S3")
+    alone.do(Offered([WHOLE]))
+    alone.do(Rescinded("whole"))
+    assert (alone.state.held, alone.state.held_until_s) == ((), None)
 
 
 def test_apps_with_volumes_go_where_they_always_did() -> None:

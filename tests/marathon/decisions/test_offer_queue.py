@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.state.actions import Action, Decline, Launch, Revive
-from mesos_gpu.marathon.state.events import Disconnected, Offered, RemoveApp, Tick
+from mesos_gpu.marathon.state.events import Disconnected, Offered, RemoveApp, Rescinded, Tick
 from mesos_gpu.marathon.state.state import State
 from tests.support.marathon.builders import SETTINGS, Run, app, offer, only, status
 
@@ -53,6 +53,13 @@ def test_offers_wait_for_tokens_and_are_used_when_as_many_are_back_as_one_may_ta
     actions = running(run, 1)
     assert [(launch.offer_id, len(launch.task_infos)) for launch in only(actions, Launch)] == [("3", 3)]
     assert queued(run) == ["4"]
+
+
+def test_a_queued_offer_that_is_rescinded_is_gone() -> None:
+    run = run_with(tokens=1, instances=9)
+    offers(run, "1", "2", "3")
+    assert run.do(Rescinded("2")) == []
+    assert queued(run) == ["3"]
 
 
 def test_a_token_comes_back_once_for_each_task() -> None:

@@ -29,7 +29,15 @@ from mesos_gpu.marathon.state.actions import (
     TaskGroup,
     UpdateRoles,
 )
-from mesos_gpu.marathon.state.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
+from mesos_gpu.marathon.state.events import (
+    CallFailed,
+    Disconnected,
+    FrameworkError,
+    Offered,
+    Rescinded,
+    Status,
+    Subscribed,
+)
 from mesos_gpu.mesos.security.tls_settings import TlsSettings
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
@@ -110,8 +118,10 @@ async def test_offers_and_statuses_come_as_mesos_sent_them(bench: Bench) -> None
     await bench.next(Subscribed)
     news = dict(status("t").status)
     bench.master.offer(offer("O1"))
+    bench.master.rescind("O1")
     bench.master.status(news)
     assert list((await bench.next(Offered)).offers) == [offer("O1")]
+    assert await bench.next(Rescinded) == Rescinded("O1")
     assert (await bench.next(Status)).status == news
 
 
