@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -123,6 +125,48 @@ def left_behind(runtime_dir: Path, agent: str = "*") -> list[str]:
     A containerizer forgets a container only when its processes, cgroup and GPUs are released.
     """
     return sorted(path.stem for path in runtime_dir.glob(f"{agent}/{CONTAINERS}/*.json"))
+
+
+def still_running(runtime_dir: Path) -> list[str]:
+    """Return which of those `left_behind` may run: all but those whose first process is known, and is gone."""
+    return [name for name in left_behind(runtime_dir) if any(_may_run(path) for path in _records(runtime_dir, name))]
+
+
+def end_left_behind(runtime_dir: Path) -> None:
+    """Kill the first processes of the containers on record, and with each all others of its PID namespace.
+
+    For containers whose agent is gone and cannot come back, as on a disk that has failed. Their records stay: the next
+    agent releases their cgroups and GPUs.
+    """
+    for name in left_behind(runtime_dir):
+        for path in _records(runtime_dir, name):
+            init = _init(path)
+            if init is not None and init.pid is not None and is_alive(init.pid, init.pid_start_time or 0):
+                with suppress(ProcessLookupError):
+                    os.kill(init.pid, signal.SIGKILL)
+
+
+class _Init(msgspec.Struct):
+    """The first process of a container, as its containerizer noted it (`mesos_gpu/container/state/checkpoints.py`)."""
+
+    pid: int | None = None
+    pid_start_time: int | None = None
+
+
+def _records(runtime_dir: Path, name: str) -> list[Path]:
+    return sorted(runtime_dir.glob(f"*/{CONTAINERS}/{name}.json"))
+
+
+def _init(path: Path) -> _Init | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Init)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _may_run(path: Path) -> bool:
+    init = _init(path)
+    return init is None or init.pid is None or is_alive(init.pid, init.pid_start_time or 0)
 
 
 def start_time(pid: int) -> int:

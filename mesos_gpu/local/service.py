@@ -8,12 +8,14 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
 import msgspec
 
 from mesos_gpu.errors import Unavailable
+from mesos_gpu.local.memory import MemoryWatch
 from mesos_gpu.local.plan import ServiceSpec, next_delay_s
 from mesos_gpu.local.record import Service, start_time
 from mesos_gpu.mesos.security.tls_settings import without_tls
@@ -48,6 +50,7 @@ class ServiceProcess:
         self._extra: tuple[str, ...] = ()
         self._port = spec.port
         self._process: asyncio.subprocess.Process | None = None
+        self._memory: MemoryWatch | None = None
         self._watch: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -80,12 +83,15 @@ class ServiceProcess:
             log.warning("%s did not stop within %g s of %s; killing it", self.spec.name, grace_s, number.name)
             process.kill()
             await process.wait()
-        self._ready_file.unlink(missing_ok=True)
+        # On a disk that has become read-only it stays; the next start removes it before it looks for it.
+        with suppress(OSError):
+            self._ready_file.unlink(missing_ok=True)
 
     async def _run(self) -> Service:
         self._ready_file.unlink(missing_ok=True)
         command = self.spec.command(port=self._port, ready_file=self._ready_file, extra=self._extra)
         self._process = process = await _spawn(command, self._log_file)
+        self._memory = MemoryWatch.of(process.pid)
         deadline = monotonic() + READY_TIMEOUT_S
         while not self._ready_file.exists():
             if process.returncode is not None:
@@ -105,7 +111,8 @@ class ServiceProcess:
             began = monotonic()
             status = await self._process.wait()
             delay_s = next_delay_s(delay_s, monotonic() - began)
-            log.warning("%s ended (%s); starting it again in %g s", self.spec.name, _how(status), delay_s)
+            how = _how(status) + (self._memory.why(status) if self._memory is not None else "")
+            log.warning("%s ended (%s); starting it again in %g s", self.spec.name, how, delay_s)
             await asyncio.sleep(delay_s)
             try:
                 self.service = await self._run()

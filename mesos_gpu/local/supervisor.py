@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import IO, Any
 
 import msgspec
@@ -29,14 +30,14 @@ from mesos_gpu.local.membership import Membership
 from mesos_gpu.local.network import prepare_network, remove_network
 from mesos_gpu.local.plan import GpuChoice, UpOptions
 from mesos_gpu.local.pools import Layout, Seat
-from mesos_gpu.local.record import Box, Records, Service, left_behind, start_time
+from mesos_gpu.local.record import Box, Records, Service, end_left_behind, left_behind, start_time, still_running
 from mesos_gpu.local.service import ServiceProcess
 from mesos_gpu.process.access import LOOK_S
 
 log = logging.getLogger(__name__)
 
 # Marathon and the master only close files and sockets; an agent that ends its tasks waits out their kill grace.
-STOP_S, AGENT_STOP_S = 15.0, 45.0
+STOP_S, AGENT_STOP_S, LEFT_BEHIND_S = 15.0, 45.0, 5.0
 KEEP_TASKS = signal.SIGUSR1
 """The signal that tells a supervisor to stop the services and leave tasks running; SIGTERM ends tasks too."""
 PRIVATE = 0o700
@@ -270,16 +271,28 @@ class Supervisor:
         end_agent = signal.SIGTERM if keep_tasks else signal.SIGUSR1
         await asyncio.gather(*(agent.stop(end_agent, AGENT_STOP_S) for agent in agents))
         await master.stop(signal.SIGTERM, STOP_S)
-        self._records.remove()
+        if not keep_tasks:
+            await self._end_left_behind()
+        try:
+            self._records.remove()
+        except OSError as error:
+            log.warning("cannot remove the note of the box, which says processes that are gone: %s", error)
         # The next agent needs the records of containers that may still run, or it gives their GPUs out again.
         if not keep_tasks and not left_behind(self._runtime_dir):
             remove_network(self._options.work_dir)
             _remove_runtime_dir(self._runtime_dir)
 
+    async def _end_left_behind(self) -> None:
+        """End the containers of agents that are gone, or could not end them."""
+        end_left_behind(self._runtime_dir)
+        end = monotonic() + LEFT_BEHIND_S
+        while still_running(self._runtime_dir) and monotonic() < end:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.02)
+
 
 def check_ended(work_dir: Path) -> None:
-    """Raise Unavailable when a box that is down has containers on record, which may still run."""
-    left = left_behind(plan.runtime_dir(work_dir))
+    """Raise Unavailable when a box that is down has containers on record which may still run."""
+    left = still_running(plan.runtime_dir(work_dir))
     if left:
         raise Unavailable(
             f"the box is down, but {len(left)} of its containers may still run, since their agent did not end them: "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
-from mesos_gpu.local.record import Box, Records, Service, is_alive, start_time
+from mesos_gpu.local.record import (
+    Box,
+    Records,
+    Service,
+    end_left_behind,
+    is_alive,
+    left_behind,
+    start_time,
+    still_running,
+)
 from mesos_gpu.mesos.ids import AgentId
 
 
@@ -68,3 +79,23 @@ def test_an_agent_whose_checkpoint_is_damaged_has_no_port_to_find(tmp_path: Path
     for damage in (b"", b"[]", b"{}", b'{"port": "\xff"}', b'{"port": 0}'):
         (folder / "slave.info").write_bytes(damage)
         assert Records(tmp_path).ports() == {}
+
+
+def test_containers_whose_first_process_is_known_are_ended_and_others_may_run(tmp_path: Path) -> None:
+    folder = tmp_path / "agent1" / "containers"
+    folder.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        try:
+            started = start_time(child.pid)
+            (folder / "runs.json").write_text(json.dumps({"pid": child.pid, "pid_start_time": started, "more": [1]}))
+            (folder / "reused.json").write_text(json.dumps({"pid": child.pid, "pid_start_time": started - 1}))
+            (folder / "made.json").write_text(json.dumps({"pid": None}))
+            (folder / "damaged.json").write_text("{")
+            assert still_running(tmp_path) == ["damaged", "made", "runs"]
+            end_left_behind(tmp_path)
+            assert child.wait(10) == -signal.SIGKILL
+        finally:
+            child.kill()
+    assert still_running(tmp_path) == ["damaged", "made"]
+    assert left_behind(tmp_path) == ["damaged", "made", "reused", "runs"]
+    end_left_behind(tmp_path)

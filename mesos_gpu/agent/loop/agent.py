@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from mesos_gpu.agent.clock import Clock
@@ -256,7 +257,7 @@ class Agent:
         except OSError as error:
             # What cannot be written down must not be acted on; a next process finds all that was.
             self._inbox.clear()
-            self._stop(f"cannot write a checkpoint: {error}; what runs continues running")
+            self._stop(f"cannot write a checkpoint: {error}; what runs {'ends' if self._left else 'continues running'}")
         finally:
             self._busy = False
             self._settle()
@@ -270,7 +271,7 @@ class Agent:
         self.post(ev.ShutdownAgent("Received SIGUSR1"))
 
     async def close(self) -> None:
-        """Stop; tasks run on, but for those of frameworks that do not checkpoint, which nobody could find again."""
+        """Stop; tasks run on, but for those that nobody could find again (no checkpoints), and, after `leave`, all."""
         self._closing = True
         if self._timer is not None:
             self._timer.cancel()
@@ -293,13 +294,12 @@ class Agent:
         await self.collector.close()
         await self._checker.stop()
         await self._runner.stop()
-        for task in self.state.frameworks.tasks():
-            framework = self.state.frameworks.active[task.key.framework]
-            if not framework.checkpoint and task.container_id is not None:
-                await self.containers.destroy(task.container_id)
-        for executor in self.state.frameworks.executors():
-            if not self.state.frameworks.active[executor.key.framework].checkpoint:
-                await self.containers.destroy(executor.container_id)
+        frameworks = self.state.frameworks
+        lives = [(one.key.framework, one.container_id) for one in frameworks.tasks()]
+        lives += [(one.key.framework, one.container_id) for one in frameworks.executors()]
+        for framework, container_id in lives:
+            if container_id is not None and (self._left or not frameworks.active[framework].checkpoint):
+                await self.containers.destroy(container_id)
         await self.containers.close()
 
     # --- GPUs ---------------------------------------------------------------------------------------------------
@@ -426,7 +426,8 @@ class Agent:
         log.warning("stopping: %s", why)
         self.stop_reason = why
         if self.state.departure.stopping is not None:
-            self._checkpoints.forget_agent()
+            with suppress(OSError):  # a disk that has failed: the next process comes back as this one
+                self._checkpoints.forget_agent()
         self.stopped.set()
 
     # --- clocks -------------------------------------------------------------------------------------------------

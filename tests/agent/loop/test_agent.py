@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from mesos_gpu.agent.decisions.registration import Standing
 from mesos_gpu.container.spec.config import Termination
@@ -226,6 +229,25 @@ async def test_told_to_go_it_kills_everything_and_forgets_who_it_was(
     await master.got("UnregisterSlaveMessage")
     assert running.containers.running == {}
     assert not (tmp_path / "meta" / "slaves" / "latest").is_symlink()
+
+
+async def test_told_to_go_it_kills_everything_also_where_nothing_can_be_written(
+    start: Start, master: ScriptedMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = await start()
+    master.run(FRAMEWORK, internal())
+    await master.reaches("t1", "TASK_RUNNING")
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    for name in ("log", "save_agent", "forget_agent", "note_run", "close_run", "save_holdings"):
+        monkeypatch.setattr(running.checkpoints, name, broken)
+    running.agent.leave()
+    await asyncio.wait_for(running.agent.stopped.wait(), 60)
+    assert "Input/output error; what runs ends" in str(running.agent.stop_reason)
+    await running.close()
+    assert running.containers.running == {}
 
 
 async def test_reservations_of_the_master_are_kept_and_told_again(start: Start, master: ScriptedMaster) -> None:

@@ -1,0 +1,84 @@
+"""A box on a disk that is full, that hangs, and that fails, by the kernel itself, while tasks start and end.
+
+Full and hanging, it heals by itself. One that fails the kernel makes read-only for good: tasks run on, what cannot be
+kept is refused in words, `down` still ends everything, and once the disk was looked over nothing that was said is lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.support.box.live import LiveBox, leftovers
+from tests.support.box.steady import begin, is_well, noted, processes, steady
+from tests.support.disk import FailingDisk, missing, own_mounts
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(missing() != "", reason=missing() or "it is all there"),
+]
+UP = ("--gpu_driver=simulated", "--simulated_gpus=4")
+BEFALLS_S = 0.7
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[FailingDisk]:
+    with own_mounts():
+        disk = FailingDisk(tmp_path)
+        yield disk
+        disk.remove()
+
+
+@pytest.fixture
+def box(disk: FailingDisk) -> Iterator[LiveBox]:
+    """A box on that disk, with 4 simulated GPUs; nothing of it is left afterwards."""
+    box = LiveBox(disk.at / "box")
+    box.up(*UP)
+    yield box
+    disk.thaw()
+    done = box.cli("down")
+    assert done.returncode == 0, f"{done.stderr}\n{box.logs()}"
+    assert leftovers(box.work_dir) == []
+
+
+def scale(box: LiveBox, instances: int) -> str:
+    """Ask for so many; return why it is refused, empty if it is taken, `no answer` where nobody knows."""
+    url = f"{noted(box).marathon.url}/v2/apps/steady?force=true"
+    try:
+        answer = requests.put(url, json={"instances": instances}, timeout=2)
+    except requests.RequestException:
+        return "no answer"
+    return "" if answer.ok else str(answer.json()["message"])
+
+
+def test_a_disk_that_is_full_that_hangs_and_that_fails(disk: FailingDisk, box: LiveBox) -> None:
+    begin(box)
+    database = box.work_dir / "marathon" / "marathon.db"
+    for befall, heal, refusals in (
+        (disk.fill, disk.empty, {"", f"cannot write {database}: database or disk is full"}),
+        (disk.freeze, disk.thaw, {"", "no answer"}),
+    ):
+        befall()
+        assert scale(box, 3) in refusals
+        time.sleep(BEFALLS_S)
+        heal()
+        box.until("the change is taken", lambda: scale(box, 2) == "")
+        box.until("all is well again", lambda: is_well(box, 2))
+    before, their_processes = steady(box), processes(box)
+    assert len(their_processes) == 2
+    disk.fail()
+    box.until("the kernel gives the disk up", lambda: scale(box, 3) != "" and disk.is_read_only())
+    assert scale(box, 3) in ("no answer", f"cannot write {database}: disk I/O error")
+    assert processes(box) == their_processes
+    done = box.cli("down")
+    assert (done.stdout, done.stderr) == ("The box is down, and its tasks have ended.\n", "")
+    assert not any(Path(f"/proc/{pid}").exists() for pid in their_processes)
+    disk.repair()
+    box.up(*UP)
+    box.until("both run again", lambda: is_well(box, 2))
+    assert not before & steady(box), "one that ended is said to run"
