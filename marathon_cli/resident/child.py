@@ -213,14 +213,16 @@ def _streams() -> None:
 
 def _output(number: int, errors: str, *, at_once: bool, lines: bool = False) -> io.TextIOWrapper:
     raw = open(number, "wb", buffering=0 if at_once else -1, closefd=False)  # noqa: SIM115
-    return io.TextIOWrapper(
+    made = io.TextIOWrapper(
         raw,
         encoding="utf-8",
         errors=errors,
         newline="\n",
-        line_buffering=lines or os.isatty(number),
+        line_buffering=not at_once and (lines or os.isatty(number)),
         write_through=at_once,
     )
+    made.mode = "w"  # type: ignore[misc]
+    return made
 
 
 def _signals(ignored: frozenset[int], blocked: frozenset[int]) -> None:
