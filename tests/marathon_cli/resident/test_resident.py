@@ -19,7 +19,7 @@ import pytest
 
 from marathon_cli.resident import frames
 from marathon_cli.resident.ending import end_helpers
-from tests.marathon_cli.resident.conftest import DIRECTLY, FRONT, PLAYER, REPOSITORY, Residence, until
+from tests.support.marathon_cli.residence import DIRECTLY, FRONT, PLAYER, REPOSITORY, Residence, until
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.slow
