@@ -103,14 +103,15 @@ class Marathon:
         told, self._told = self._told, None
         return self._object("GET", "/v2/info") if told is None else told
 
-    def apps(self, *, label: str | None = None, failures: bool = False) -> list[Document]:
-        """Return every app (of a label selector) with its counts, by id; with `failures`, each with its last one.
+    def apps(self, *, label: str | None = None, failures: bool = False, tasks: bool = False) -> list[Document]:
+        """Return every app (of a label selector) with its counts, by id; with its last failure, with its tasks.
 
         Raises Refused for a bad selector.
         """
         query: dict[str, Any] = {"label": label} if label else {}
-        if failures:
-            query["embed"] = ["apps.lastTaskFailure"]
+        embed = [*(["apps.lastTaskFailure"] if failures else []), *(["apps.tasks"] if tasks else [])]
+        if embed:
+            query["embed"] = embed
         found = self.call("GET", "/v2/apps", query=query or None)
         apps = self._list(self.object_of(found, "an object"), "apps")
         return sorted(apps, key=lambda app: str(app.get("id")))

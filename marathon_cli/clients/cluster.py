@@ -36,11 +36,16 @@ class Cluster:
         """Return all registered agents, by hostname; those with reservations with what is used of each role."""
         from mesos_gpu.mesos.clients.agents import read_agent
 
-        found = []
-        for document in self._mesos.slaves():
-            exact = document.get("reserved_resources") and "used_resources_full" not in document
-            found.append(read_agent(self._alone(document) if exact else document))
+        found = [read_agent(document) for document in self.slaves()]
         return sorted(found, key=lambda agent: (agent.hostname, _numbers(agent.address), agent.id))
+
+    def slaves(self) -> list[dict[str, Any]]:
+        """Return the documents that `agents` are read of."""
+
+        def is_short(document: Mapping[str, Any]) -> bool:
+            return bool(document.get("reserved_resources")) and "used_resources_full" not in document
+
+        return [self._alone(document) if is_short(document) else document for document in self._mesos.slaves()]
 
     def gpus(self, agents: Iterable[Agent]) -> dict[str, list[dict[str, Any]] | None]:
         """Return the GPUs of agents by agent id; None where an agent does not show them, as Mesos' own does not."""

@@ -161,7 +161,11 @@ def _open_sampler(scheduler: Scheduler, door: MesosDoor, flags: Mapping[str, Any
     async def ask(agent_id: AgentId, path: str) -> Any:
         return await door.ask(await door.agent(agent_id, path, credentials), credentials, {"show_nested": "true"})
 
-    sampler = Sampler(scheduler, ask, interval_s=flags["usage_interval"] / 1000)
+    async def slaves() -> Sequence[Any]:
+        found: Sequence[Any] = (await door.ask(door.master("slaves"), credentials)).get("slaves") or []
+        return found
+
+    sampler = Sampler(scheduler, ask, slaves, interval_s=flags["usage_interval"] / 1000)
     scheduler.silent = lambda: sampler.silent
     return sampler
 

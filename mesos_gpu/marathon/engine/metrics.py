@@ -110,6 +110,8 @@ class Metrics:
         self.leading_since_s: float | None = None
         self.counters: Counter[str] = Counter(dict.fromkeys(_COUNTERS, 0))
         self.requests_active = self.listeners = 0
+        self.measured: dict[str, float] = {}
+        """What was last measured from outside (sampler.py), by name; nothing before that."""
         self.durations = {"": Timer(clock), **{method: Timer(clock) for method in METHODS}}
         self.responses = {f"{digit}xx": Meter(clock) for digit in range(1, 6)}
 
@@ -179,6 +181,7 @@ class Metrics:
             "instances.staged.gauge": sum(i.phase in _STAGED for i in instances),
             "leadership.duration.gauge.seconds": 0 if self.leading_since_s is None else now_s - self.leading_since_s,
             "uptime.gauge.seconds": now_s - self.began_s,
+            **self.measured,
         }
 
     def timers(self) -> Mapping[str, Timer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mesos_gpu.errors import MesosGpuError
@@ -12,6 +12,7 @@ from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.model.measuring import Look, Wanted, measured, wanted
 from mesos_gpu.marathon.model.usage import Reading
 from mesos_gpu.marathon.state.events import Measured
+from mesos_gpu.marathon.why.figures import figures
 from mesos_gpu.mesos.ids import AgentId, TaskId
 
 log = logging.getLogger(__name__)
@@ -23,13 +24,18 @@ _AT_ONCE = 16
 class Sampler:
     """Asks the agents that run tasks of ours for their containers, and tells the scheduler what it found.
 
-    `ask` returns what an endpoint of an agent says; it raises MesosGpuError.
+    `ask` returns what an endpoint of an agent says, `slaves` a master's agents; both raise MesosGpuError.
     """
 
     def __init__(
-        self, scheduler: Scheduler, ask: Callable[[AgentId, str], Awaitable[Any]], *, interval_s: float
+        self,
+        scheduler: Scheduler,
+        ask: Callable[[AgentId, str], Awaitable[Any]],
+        slaves: Callable[[], Awaitable[Sequence[Any]]],
+        *,
+        interval_s: float,
     ) -> None:
-        self._scheduler, self._ask, self.interval_s = scheduler, ask, interval_s
+        self._scheduler, self._ask, self._slaves, self.interval_s = scheduler, ask, slaves, interval_s
         self._looks: dict[TaskId, Look] = {}
         self._first_s = scheduler.clock()
         self.silent: dict[AgentId, str] = {}
@@ -42,6 +48,7 @@ class Sampler:
             await asyncio.sleep(self.interval_s)
             try:
                 await self.look()
+                await self.look_for_fragments()
             except Exception:
                 log.exception("cannot look at what tasks use")
 
@@ -72,6 +79,20 @@ class Sampler:
         self._looks = {task_id: look for task_id, look in self._looks.items() if task_id in alive}
         self._looks |= {task.task_id: look for task, _, look in found}
         readings = {task.task_id: reading for task, reading, _ in found if reading is not None}
+        gpus = sum(reading.gpus for reading in readings.values())
+        idle = sum(reading.idle_gpus for reading in readings.values())
+        self._scheduler.metrics.measured |= {"gpus.measured.gauge": gpus, "gpus.held-idle.gauge": idle}
         if readings:
             whose = {task.task_id: task.instance_id for task, reading, _ in found if reading is not None}
             self._scheduler.tell(Measured(readings, whose))
+
+    async def look_for_fragments(self) -> None:
+        """Look once at which free GPUs nothing that this Marathon is asked for could use."""
+        state = self._scheduler.state
+        try:
+            slaves = await self._slaves()
+        except MesosGpuError:
+            return  # the figures stay as they are; that the master is away is said elsewhere
+        apps = [spec.document.get("pod", spec.document) | {"instances": spec.instances} for spec in state.apps()]
+        jobs = [job.definition for job in state.jobs.values()]
+        self._scheduler.metrics.measured |= await asyncio.to_thread(figures, slaves, apps, jobs)

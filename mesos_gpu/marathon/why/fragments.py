@@ -56,12 +56,18 @@ def fragments(agents: Sequence[Agent], sizes: Sequence[Size]) -> list[Fragment]:
         free = int(left["gpus"])
         if not free or not agent.takes_tasks:
             continue
-        for size in sizes:
-            fitting = min(int((left[name] + 1e-9) // asked) for name, asked in size.amounts.items() if asked)
-            left = {name: left[name] - fitting * size.amounts[name] for name in ASKED}
-        stranded = round(left["gpus"])
-        found.append(Fragment(agent.id, free, stranded, _causes(left, sizes) if stranded else ()))
+        rest = filled(left, sizes)
+        stranded = round(rest["gpus"])
+        found.append(Fragment(agent.id, free, stranded, _causes(rest, sizes) if stranded else ()))
     return sorted(found, key=lambda one: (-one.stranded, -one.free, one.agent_id))
+
+
+def filled(left: Mapping[str, float], sizes: Sequence[Size]) -> Mapping[str, float]:
+    """Return what is left of a machine that is filled with sizes, the largest first."""
+    for size in sizes:
+        fitting = min(int((left[name] + 1e-9) // asked) for name, asked in size.amounts.items() if asked)
+        left = {name: left[name] - max(0, fitting) * size.amounts[name] for name in ASKED}
+    return left
 
 
 def _causes(left: Mapping[str, float], sizes: Sequence[Size]) -> tuple[str, ...]:

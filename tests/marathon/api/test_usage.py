@@ -10,6 +10,10 @@ from mesos_gpu.marathon.engine.sampler import Sampler
 from tests.support.marathon.service import Marathon
 
 
+async def no_slaves() -> list[Any]:
+    raise Unavailable("the master does not answer")
+
+
 async def test_hours_are_told_by_app_role_and_user_over_a_restart(marathon: Marathon) -> None:
     now_s = marathon.scheduler.clock()
     await marathon.running(gpus=2, user="ann")
@@ -46,7 +50,7 @@ async def test_what_agents_measure_is_told_and_who_does_not(marathon: Marathon) 
         return say[-1]
 
     now_s = marathon.scheduler.clock()
-    sampler = Sampler(marathon.scheduler, ask, interval_s=0.001)
+    sampler = Sampler(marathon.scheduler, ask, no_slaves, interval_s=0.001)
     marathon.scheduler.silent = lambda: sampler.silent
     await sampler.look()
     assert (await marathon.get("/v1/usage"))["notTold"] == ["S0 does not answer"]
@@ -80,7 +84,38 @@ async def test_what_agents_measure_is_told_and_who_does_not(marathon: Marathon) 
         return [{"executor_id": 3}, None]
 
     asked: list[str] = []
-    looking = asyncio.ensure_future(Sampler(marathon.scheduler, nonsense, interval_s=0.001).run())
+    looking = asyncio.ensure_future(Sampler(marathon.scheduler, nonsense, no_slaves, interval_s=0.001).run())
     await asyncio.wait_for(again.wait(), 30)
     assert not looking.done(), "what an agent says in error ends nothing"
     looking.cancel()
+
+
+async def test_fragments_and_what_is_held_and_idle_are_gauges(marathon: Marathon) -> None:
+    (task_id,) = await marathon.running(gpus=2, cpus=2)
+    container = {"executor_id": task_id, "container_id": "c", "statistics": {}}
+    gpus = [{"utilization_percent": 0}, {"utilization_percent": 7}]
+
+    async def ask(agent_id: str, path: str) -> Any:
+        return [{**container, "gpus": gpus}]
+
+    async def slaves() -> list[Any]:
+        total, used = {"cpus": 8, "gpus": 4, "mem": 8192}, {"cpus": 7, "gpus": 1}
+        return [{"id": "S0", "hostname": "g", "pid": "slave(1)@g:1", "resources": total, "used_resources": used}]
+
+    before = (await marathon.get("/metrics"))["gauges"]
+    assert "marathon.gpus.unusable.gauge" not in before, "nothing is made up before it is known"
+    now_s = marathon.scheduler.clock()
+    sampler = Sampler(marathon.scheduler, ask, slaves, interval_s=0.001)
+    marathon.scheduler.clock = lambda: now_s + 10
+    await sampler.look()
+    marathon.scheduler.clock = lambda: now_s + 20
+    await sampler.look()
+    await sampler.look_for_fragments()
+    gauges = {name: each["value"] for name, each in (await marathon.get("/metrics"))["gauges"].items()}
+    assert gauges["marathon.gpus.held-idle.gauge"] == 1
+    assert gauges["marathon.gpus.measured.gauge"] == 2
+    assert (gauges["marathon.gpus.free.gauge"], gauges["marathon.gpus.unusable.gauge"]) == (3, 3)
+    assert (gauges["marathon.gpus.unusable.cpus.gauge"], gauges["marathon.gpus.unusable.mem.gauge"]) == (3, 0)
+    text = (await marathon.call("GET", "/metrics/prometheus")).body
+    assert "marathon_gpus_unusable_cpus_gauge 3.0" in text
+    assert "marathon_gpus_held_idle_gauge 1.0" in text
