@@ -208,6 +208,8 @@ class Resources:
         Returns what was taken, nothing for 0, and None when there is not enough. A persistent volume is no such amount:
         it is taken whole, by whoever wants that very volume.
         """
+        if thousandths <= 0:
+            return NOTHING
         taken: list[Resource] = []
         missing = thousandths
         for role in roles:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from math import inf, nan
 
 import numpy as np
@@ -18,6 +17,8 @@ _TIE = np.float32(0.05)
 """Of two machines that lose the same the fuller one is taken."""
 _MANY = 128
 _FORGET = 64
+_KINDS = 16
+"""So many times as many machines as there are may have been told apart before all are looked at again."""
 
 
 class Fleet:
@@ -43,7 +44,7 @@ class Fleet:
         self._scores: dict[Demand, Floats] = {}
         self._changed: list[int] = []
         self._known: dict[Demand, int] = {}
-        self._kinds: dict[Machine, int] = {}
+        self._kinds: dict[tuple[int, int, str, tuple[int, ...]], int] = {}
         self._kind: Ints = np.zeros(rows, np.int64)
         self._largest = Machine(
             max((m.cpus_milli for m in self._machines), default=0) or 1,
@@ -129,13 +130,14 @@ class Fleet:
         self._scores.clear()
         self._known.clear()
         self._changed.clear()
-        self._kinds.clear()
-        for row in range(len(self._machines)):
-            self._name_kind(row)
+        if len(self._kinds) > _KINDS * len(self._machines):
+            self._kinds.clear()
+            for row in range(len(self._machines)):
+                self._name_kind(row)
 
     def _name_kind(self, row: int) -> None:
         machine = self._machines[row]
-        alike = replace(machine, cards=tuple(sorted(machine.cards)))
+        alike = machine.cpus_milli, machine.mem_mib, machine.model, tuple(sorted(machine.cards))
         self._kind[row] = self._kinds.setdefault(alike, len(self._kinds))
 
     def _rows(self, rows: Ints) -> Rows:

@@ -17,6 +17,8 @@ from mesos_gpu.placement.mix import Mix
 from mesos_gpu.placement.policies import POLICIES
 
 _NONE_OF_THESE = frozenset({"no model that is here"})
+_LOOK_AGAIN = 0.02
+"""The mix is looked at again when so much of it has changed: all machines are judged anew then."""
 
 
 class Aim:
@@ -28,7 +30,7 @@ class Aim:
         self._asks: dict[str, Demand] = {}
         self._places: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._mix: Counter[Demand] = Counter()
-        self._stale = True
+        self._size = self._changes = 0
 
     def asked(self, run_id: str, demand: Demand) -> str | None:
         """Count a run into the mix, and return the machine that is best for it; None when it fits nowhere now."""
@@ -37,13 +39,14 @@ class Aim:
         demand = self._asks[run_id] = replace(demand, models=models)
         if demand.gpus:
             self._mix[demand] += 1
-            self._stale = True
-        if self._stale:
+            self._size += 1
+            self._changes += 1
+        if self._changes > _LOOK_AGAIN * self._size:
             mix = Mix()
             for size, count in self._mix.items():
                 mix.saw(size, count)
             self._fleet.judge_by(mix)
-            self._stale = False
+            self._changes = 0
         found = self._fleet.best(demand)
         return None if found is None else found.machine
 
@@ -61,7 +64,8 @@ class Aim:
             return
         if demand.gpus:
             self._mix[demand] -= 1
-            self._stale = True
+            self._size -= 1
+            self._changes += 1
             if not self._mix[demand]:
                 del self._mix[demand]
         name, cards = self._places.pop(run_id, ("", ()))

@@ -101,6 +101,7 @@ class ReplayedCluster:
             launch_tokens=1_000_000,
             max_instances_per_offer=1000,
             min_revive_interval_s=1.0,
+            offer_statistics=False,
         )
         self._ran, self._begins = ran, begins
         self._aim = None if all_offers else Aim(machines, policy)

@@ -5,11 +5,10 @@ docs/do/placement.md says it in words. With one offer there is nothing to choose
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mesos_gpu.marathon.decisions.using import OpenOffer
+from mesos_gpu.marathon.decisions.using import OpenOffer, Ready
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.placing import POLICY_LABEL, demand, machine, model
@@ -34,7 +33,7 @@ def policy_of(draft: Draft, spec: RunSpec, *, gpus_offered: bool = True) -> str:
     return draft.settings.placement_policy if spec.gpus or gpus_offered else "first_fit"
 
 
-def worth_waiting(draft: Draft, documents: Sequence[OfferDocument], ready: Mapping[str, Sequence[str]]) -> bool:
+def worth_waiting(draft: Draft, documents: Sequence[OfferDocument], ready: Ready) -> bool:
     """Return whether offers are held for a moment, as others may come that suit better.
 
     Not on an idle cluster, nor when every agent that is known has offered, nor when nothing that waits would choose.
@@ -43,8 +42,7 @@ def worth_waiting(draft: Draft, documents: Sequence[OfferDocument], ready: Mappi
         return False
     if {document["agent_id"]["value"] for document in documents} >= draft.agents:
         return False
-    specs = (draft.app(app_id) for app_id in ready)
-    return any(spec is not None and spec.gpus and policy_of(draft, spec) != "first_fit" for spec in specs)
+    return any(spec.gpus and policy_of(draft, spec) != "first_fit" for spec in ready.specs.values())
 
 
 class Choice:
@@ -57,7 +55,7 @@ class Choice:
         self._gpus_offered = any(each.left.gpus for each in offers)
         self._fleets: dict[str, Fleet] = {}
 
-    def place(self, ready: dict[str, deque[str]]) -> None:
+    def place(self, ready: Ready) -> None:
         """Start what has a place, one of each app in turn. What has none stays in `ready`."""
         if len(self._offers) < 2:
             return
@@ -72,7 +70,7 @@ class Choice:
             return False
         return POLICIES[policy_of(self._draft, spec, gpus_offered=self._gpus_offered)].rank is not Rank.ORDER
 
-    def _place_one(self, app_id: str, ready: dict[str, deque[str]], unfit: set[OfferId]) -> bool:
+    def _place_one(self, app_id: str, ready: Ready, unfit: set[OfferId]) -> bool:
         """Start one instance of an app; return whether another may be tried. `unfit` learns what does not suit it."""
         spec = self._draft.app(app_id)
         if spec is None or not self._draft.tokens.left:

@@ -6,14 +6,13 @@ docs/do/gangs.md says it in words. What is kept for the first that waits is kept
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mesos_gpu.marathon.decisions import suspending
 from mesos_gpu.marathon.decisions.choosing import policy_of
 from mesos_gpu.marathon.decisions.giving_way import give_way
-from mesos_gpu.marathon.decisions.using import OpenOffer, matched, placed_instances, task_of
+from mesos_gpu.marathon.decisions.using import OpenOffer, Ready, matched, placed_instances, task_of
 from mesos_gpu.marathon.definitions.ports import PortWish, take_ports
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching import asks
@@ -40,7 +39,7 @@ Found = list[tuple[OpenOffer, Instance, Match]]
 class Look:
     """One look at what waits, with the offers at hand. `away`: offers that were given back a moment ago."""
 
-    def __init__(self, draft: Draft, opened: Sequence[OpenOffer], ready: dict[str, deque[str]], away: Sequence[Offer]):
+    def __init__(self, draft: Draft, opened: Sequence[OpenOffer], ready: Ready, away: Sequence[Offer]):
         self._draft, self._ready = draft, ready
         self._open = {str(each.offer.id): each for each in opened}
         self._offers: dict[str, Offer] = {name: each.offer for name, each in self._open.items()}

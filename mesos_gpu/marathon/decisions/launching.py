@@ -7,7 +7,7 @@ core/launchqueue/impl/ReviveOffersState.scala.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
@@ -16,16 +16,16 @@ from mesos_gpu.marathon.decisions.choosing import Choice, worth_waiting
 from mesos_gpu.marathon.decisions.in_order import SETTLE_S, Look
 from mesos_gpu.marathon.decisions.offer_queue import dequeued, enqueue, next_use_s, tokens_worth_a_look
 from mesos_gpu.marathon.decisions.offer_queue import use_queued as use_queue
-from mesos_gpu.marathon.decisions.using import OpenOffer
+from mesos_gpu.marathon.decisions.using import OpenOffer, Ready
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching.asks import asks_for_order
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.backoff import Backoff, ready_at
+from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.state.actions import Decline, Revive, Say, Suppress
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.settings import Settings
-from mesos_gpu.marathon.state.state import State
+from mesos_gpu.marathon.state.state import Books, State
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import OfferId
 
@@ -43,7 +43,7 @@ def offered(draft: Draft, documents: Sequence[OfferDocument]) -> None:
     held = (*draft.held, *documents)
     known = draft.agents | {document["agent_id"]["value"] for document in documents}
     ready = _ready_by_app(draft)
-    if _in_order(draft, ready):
+    if ready.ordered:
         draft.agents = known
         offering = {document["agent_id"]["value"] for document in documents}
         draft.freed = tuple(entry for entry in draft.freed if entry[0].agent_id not in offering)
@@ -56,7 +56,7 @@ def offered(draft: Draft, documents: Sequence[OfferDocument]) -> None:
         return
     draft.agents = known
     draft.held, draft.held_until_s = (), None
-    take_offers(draft, held)
+    take_offers(draft, held, ready)
 
 
 def use_held(draft: Draft) -> None:
@@ -65,10 +65,10 @@ def use_held(draft: Draft) -> None:
         gathered, held = draft.gathering, draft.held
         draft.held, draft.held_until_s, draft.gathering = (), None, False
         ready = _ready_by_app(draft)
-        if gathered and _in_order(draft, ready):
+        if gathered and ready.ordered:
             _take_in_order(draft, held, ready, keep=False)
         else:
-            take_offers(draft, held)
+            take_offers(draft, held, ready)
 
 
 def forget_offers(draft: Draft) -> None:
@@ -92,29 +92,21 @@ def look_again(draft: Draft, *, tick: bool) -> None:
         return
     if not draft.ordered:
         specs = (draft.app(app_id) for app_id in new)
-        draft.ordered = any(spec is not None and asks_for_order(spec) for spec in specs)
+        draft.ordered = any(spec is not None and spec.ordered for spec in specs)
         return
     ready = _ready_by_app(draft)
-    if _in_order(draft, ready):
+    if ready.ordered:
         _take_in_order(draft, [*dequeued(draft), *draft.held], ready, keep=True)
     else:
         specs = (draft.app(app_id) for app_id in draft.waiting_apps())
-        draft.ordered = any(spec is not None and asks_for_order(spec) for spec in specs)
+        draft.ordered = any(spec is not None and spec.ordered for spec in specs)
         draft.away, draft.freed, draft.places = (), (), {}
         if draft.gathering:
             held, draft.held, draft.held_until_s, draft.gathering = draft.held, (), None, False
-            take_offers(draft, held)
+            take_offers(draft, held, ready)
 
 
-def _in_order(draft: Draft, ready: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether an app that waits has asked for an order of what waits."""
-    specs = (draft.app(app_id) for app_id in ready)
-    return any(spec is not None and asks_for_order(spec) for spec in specs)
-
-
-def _take_in_order(
-    draft: Draft, documents: Sequence[OfferDocument], ready: dict[str, deque[str]], *, keep: bool
-) -> None:
+def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Ready, *, keep: bool) -> None:
     """Start what comes first; with `keep`, hold what the first that waits is to have, else give everything back."""
     whole, parts = _in_one_piece(documents)
     opened, declined = _opened(draft, whole)
@@ -134,7 +126,7 @@ def _take_in_order(
     decision = Look(draft, opened, ready, [entry[0] for entry in away]).carry_out()
     promised = decision.promise.members if decision.promise is not None else {}
     until_s = draft.held_until_s if draft.gathering else draft.now_s + draft.settings.gang_offer_hold_s
-    resident = {app_id: ids for app_id, ids in ready.items() if (spec := draft.app(app_id)) and spec.resident}
+    resident = Ready({app_id: ids for app_id, ids in ready.items() if ready.specs[app_id].resident}, ready.specs)
     refuse_s = _refuse_s(draft, _next_backoff_s(draft))
     if decision.promise is not None:
         refuse_s = min(refuse_s, _PAUSE_S + draft.pick() % 1000 / 1000 * _PAUSE_MORE_S)
@@ -159,12 +151,12 @@ def _take_in_order(
     draft.freed = draft.freed if draft.ordered else ()
 
 
-def take_offers(draft: Draft, documents: Sequence[OfferDocument]) -> None:
+def take_offers(draft: Draft, documents: Sequence[OfferDocument], ready: Ready | None = None) -> None:
     """Start what fits: first where there is a choice of offers, then on each offer; decline those nothing fits on.
 
     Those that were not tried because no token was left are queued (offer_queue.py), as far as there is room.
     """
-    _decline_untried(draft, enqueue(draft, _use(draft, documents)))
+    _decline_untried(draft, enqueue(draft, _use(draft, documents, ready)))
 
 
 def use_queued(draft: Draft) -> None:
@@ -177,9 +169,10 @@ def use_queued(draft: Draft) -> None:
         draft.token_short = False
 
 
-def _use(draft: Draft, documents: Sequence[OfferDocument]) -> list[OfferDocument]:
+def _use(draft: Draft, documents: Sequence[OfferDocument], ready: Ready | None = None) -> list[OfferDocument]:
     """Start what fits, decline what nothing fits on, and return the offers that were not tried for want of tokens."""
-    ready, backoff_s = _ready_by_app(draft), _next_backoff_s(draft)
+    ready = _ready_by_app(draft) if ready is None else ready
+    backoff_s = _next_backoff_s(draft)
     opened, declined = _opened(draft, documents)
     Choice(draft, opened).place(ready)
     untried: list[OfferDocument] = []
@@ -233,28 +226,43 @@ def _opened(draft: Draft, documents: Sequence[OfferDocument]) -> tuple[list[Open
     return opened, declined
 
 
-def _ready_by_app(draft: Draft) -> dict[str, deque[str]]:
-    """Return the ids of the instances that may start now, by app; the app that has waited longest comes first."""
-    startable: dict[str, bool] = {}
+def _ready_by_app(draft: Draft) -> Ready:
+    """Return what may start now; the app that has waited longest comes first."""
+    specs: dict[str, RunSpec] = {}
     ready: dict[str, deque[str]] = {}
-    for instance in sorted(draft.waiting_instances(), key=lambda i: (i.since_s, i.id)):
-        app_id = instance.app_id
-        if app_id not in startable:
-            spec = draft.app(app_id)
-            startable[app_id] = spec is not None and ready_at(draft.backoffs.get(app_id), spec) <= draft.now_s
-        if startable[app_id]:
-            ready.setdefault(app_id, deque()).append(instance.id)
-    return ready
+    held_back: set[str] = set()
+    waiting, backoffs = draft.waiting, draft.backoffs
+    for _, instance_id in waiting.order:
+        app_id = waiting[instance_id]
+        if app_id in ready:
+            ready[app_id].append(instance_id)
+        elif app_id not in held_back:
+            spec = waiting.run_specs.get(instance_id)
+            if spec is None:
+                spec = draft.app(app_id)
+                if spec is not None and run_of(app_id) is not None:
+                    waiting.run_specs[instance_id] = spec
+            if spec is None or (app_id in backoffs and ready_at(backoffs[app_id], spec) > draft.now_s):
+                held_back.add(app_id)
+            else:
+                specs[app_id], ready[app_id] = spec, deque((instance_id,))
+    return Ready(ready, specs)
 
 
 def _next_backoff_s(draft: Draft) -> float:
     """Return in how many seconds the next backoff of an app that waits ends; infinite when there is none."""
     delays = [
         ready_at(draft.backoffs.get(app_id), spec) - draft.now_s
-        for app_id in draft.waiting_apps()
+        for app_id in _held_back(draft)
         if (spec := draft.app(app_id)) is not None
     ]
     return min((delay for delay in delays if delay > 0), default=inf)
+
+
+def _held_back(books: Books) -> list[str]:
+    """Return the ids of apps of which an instance waits, and which may have to wait for their backoff: few of many."""
+    waiting = set(books.waiting.values()) if books.backoffs else ()
+    return [app_id for app_id in books.backoffs if app_id in waiting]
 
 
 def _refuse_s(draft: Draft, backoff_s: float) -> float:
@@ -275,7 +283,7 @@ def ask_for_offers(draft: Draft, *, requested: bool = False) -> None:
         draft.backoffs.drop(app_id)
     if not draft.subscribed:
         return
-    if draft.all_asked_for():
+    if draft.asked_before() and _asked_for_more(draft, requested=requested):
         _revive_when_due(draft)
         return
     interval_s = draft.settings.min_revive_interval_s
@@ -302,6 +310,23 @@ def ask_for_offers(draft: Draft, *, requested: bool = False) -> None:
     _revive_when_due(draft)
 
 
+def _asked_for_more(draft: Draft, *, requested: bool) -> bool:
+    """Ask for what the event has added to what waits, when all the rest was asked for; return whether that was all."""
+    if not draft.waiting.changes:
+        return True
+    gone, new = draft.newly_asked()
+    if any(i.app_id in draft.backoffs or draft.app(i.app_id) is None for i in new):
+        return False
+    if not draft.waiting and not draft.releasing:
+        return False
+    asked = draft.asked_for - gone
+    added = {instance.next_task_id for instance in new}
+    if not added <= draft.asked_for:
+        draft.revive_due, draft.revive_for_request = True, draft.revive_for_request or requested
+    draft.asked_for = asked | added
+    return True
+
+
 def _revive_when_due(draft: Draft) -> None:
     if not draft.revive_due:
         return
@@ -319,7 +344,7 @@ def next_launch_s(state: State, settings: Settings, moment: Moment) -> float | N
     """Return when a start, or asking for offers, becomes possible by the passing of time; None when it will not."""
     interval_s, burst = settings.min_revive_interval_s, settings.revive_burst
     times: list[float] = []
-    for app_id in set(state.waiting.values()):
+    for app_id in _held_back(state):
         spec = state.app(app_id)
         if spec is not None:
             known = state.backoffs.get(app_id)

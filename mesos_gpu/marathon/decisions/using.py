@@ -6,12 +6,12 @@ Source: Marathon core/matcher/manager/impl/OfferMatcherManagerActor.scala.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mesos_gpu.marathon.decisions import lifecycle, residency
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching.matching import Match, Pool, Reason, Refusal, match
+from mesos_gpu.marathon.matching.matching import Match, Pool, Reason, Refusal, accepted_roles, match, pool_of
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.pod_taskinfo import task_group
 from mesos_gpu.marathon.matching.taskinfo import task_info
@@ -22,9 +22,23 @@ from mesos_gpu.marathon.state.accounting import held_by
 from mesos_gpu.marathon.state.actions import Launch
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.queue_entry import QueueEntry
+from mesos_gpu.marathon.state.unused import Unsuited
 from mesos_gpu.mesos.documents import TaskInfo
-from mesos_gpu.mesos.ids import FrameworkId
+from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.resources import Resources
+
+
+class Ready(dict[str, "deque[str]"]):
+    """Ids of the instances that may start now, by app; of the apps also what they ask for."""
+
+    def __init__(self, ids: Mapping[str, deque[str]], specs: Mapping[str, RunSpec]) -> None:
+        super().__init__(ids)
+        self.specs = specs
+
+    @property
+    def ordered(self) -> bool:
+        """Return whether one of the apps has asked for an order of what waits."""
+        return any(self.specs[app_id].ordered for app_id in self)
 
 
 class OpenOffer:
@@ -33,65 +47,115 @@ class OpenOffer:
     def __init__(self, draft: Draft, offer: Offer) -> None:
         self._draft, self.offer = draft, offer
         sifted = residency.sift(draft, offer)
-        self.left: Resources = sifted.left
+        self._left: Resources = sifted.left
+        self._pools: dict[tuple[Role, ...], Pool] = {}
+        self._unsuited: dict[str, Refusal] = {}
+        """Why what is left does not do, by what all have in common for whom it does not (`RunSpec.alike`)."""
         self._operations = list(sifted.operations)
         self._started: list[TaskInfo | TaskGroup] = []
         self._reserved = 0
-        self._refused: dict[str, QueueEntry] = {}
+        self._refused: dict[str, tuple[Reason, ...]] = {}
         self.cut_short = False
         """Whether no more was tried because the offer is full, or no token was left."""
+        self._tells = draft.settings.offer_statistics
+
+    @property
+    def left(self) -> Resources:
+        """Return what nothing has been started on."""
+        return self._left
+
+    def _take(self, taken: Resources) -> None:
+        self._left -= taken
+        self._pools.clear()
+        self._unsuited.clear()
 
     @property
     def full(self) -> bool:
         """Return whether as many instances start here as may on one offer."""
         return len(self._started) + self._reserved >= self._draft.settings.max_instances_per_offer
 
-    def fill(self, ready: dict[str, deque[str]]) -> None:
+    def fill(self, ready: Ready) -> None:
         """Start instances, one of each app in turn.
 
         For an app with persistent volumes the start may be to reserve what it needs. Those that are started, and those
         that something was reserved for, leave `ready`.
         """
         apps = list(ready)
+        specs, unsuited = ready.specs, self._unsuited
+        full = self.full or self._draft.tokens.left == 0
         while apps and not self.cut_short:
             # An app that this offer does not suit is not tried again on it.
             again: list[str] = []
             for app_id in apps:
-                spec = self._draft.app(app_id)
-                if spec is None:
-                    continue
-                if self.full or self._draft.tokens.left == 0:
+                if full:
                     self.cut_short = True
                     break
-                if self.try_app(app_id, spec, ready) and app_id in ready:
-                    again.append(app_id)
+                spec = specs[app_id]
+                if (alike := spec.alike) in unsuited and alike is not None:
+                    # One of those who ask for the same was tried: no other way here, of thousands who wait.
+                    self.refuse(app_id, unsuited[alike].reasons)
+                elif self.try_app(app_id, spec, ready):
+                    full = self.full or self._draft.tokens.left == 0
+                    if app_id in ready:
+                        again.append(app_id)
             apps = again
 
-    def try_app(self, app_id: str, spec: RunSpec, ready: dict[str, deque[str]], *, tell: bool = True) -> bool:
+    def try_app(self, app_id: str, spec: RunSpec, ready: Ready, *, tell: bool = True) -> bool:
         """Start one instance of an app, if it fits; why it does not is kept for /v2/queue where we are to `tell`."""
         draft = self._draft
-        instance, found = _find(draft, spec, self.offer, self.left, ready[app_id])
-        entry = draft.queue.get(app_id) or QueueEntry(draft.now_s)
+        instance, found = self._find(spec, ready[app_id])
         if not isinstance(found, Match):
             if tell:
                 self.refuse(app_id, found.reasons)
             return False
-        self.left -= found.whole
+        self._take(found.whole)
         ready[app_id].remove(instance.id)
         if spec.resident and instance.reservation is None:
             self._operations += residency.reserve(draft, spec, instance, self.offer, found)
             self._reserved += 1
         else:
             self._started.append(_provision(draft, instance, spec, self.offer, found))
+        entry = draft.queue.get(app_id) or QueueEntry(draft.now_s)
         draft.queue.put(app_id, entry.used(draft.now_s))
         self._refused.pop(app_id, None)
         if not ready[app_id]:
             del ready[app_id]
         return True
 
+    def _find(self, spec: RunSpec, waiting: Sequence[str]) -> tuple[Instance, Match | Refusal]:
+        """Return which of the waiting instances of an app fits what is left, or why none does."""
+        draft, offer = self._draft, self.offer
+        if spec.resident:
+            return self._find_resident(spec, waiting)
+        instance = draft.instances[waiting[0]]
+        if spec.alike is not None and (known := self._unsuited.get(spec.alike)) is not None:
+            return instance, known
+        roles = accepted_roles(spec, draft.settings.roles_behaviour)
+        pool = self._pools.get(roles)
+        if pool is None:
+            pool = self._pools[roles] = pool_of(offer, self._left, roles)
+        found = matched(draft, spec, offer, self._left, placed_instances(draft, spec), pool)
+        if spec.alike is not None and isinstance(found, Refusal):
+            self._unsuited[spec.alike] = found
+        return instance, found
+
+    def _find_resident(self, spec: RunSpec, waiting: Sequence[str]) -> tuple[Instance, Match | Refusal]:
+        draft = self._draft
+        members = draft.instances_of(spec.id)
+        placed = placed_instances(draft, spec)
+        chosen = residency.choose([draft.instances[instance_id] for instance_id in waiting], self.offer, self._left)
+        if chosen is None:
+            return draft.instances[waiting[0]], Refusal((Reason.NO_CORRESPONDING_RESERVATION,))
+        instance, pool = chosen
+        placed += residency.bound(members, instance)
+        found = matched(draft, spec, self.offer, self._left, placed, pool)
+        if isinstance(found, Match) and instance.reservation is not None:
+            found = residency.with_volumes(spec, instance, found, self._left)
+        return instance, found
+
     def take(self, instance: Instance, spec: RunSpec, found: Match, gang: Membership | None) -> None:
         """Start an instance here on what was found for it, as a member of a gang where it is one."""
-        self.left -= found.whole
+        self._take(found.whole)
         self._started.append(_provision(self._draft, instance, spec, self.offer, found, gang))
         entry = self._draft.queue.get(spec.id) or QueueEntry(self._draft.now_s)
         self._draft.queue.put(spec.id, entry.used(self._draft.now_s))
@@ -99,13 +163,12 @@ class OpenOffer:
 
     def refuse(self, app_id: str, reasons: tuple[Reason, ...]) -> None:
         """Keep for /v2/queue why this offer did not do for an app."""
-        entry = self._draft.queue.get(app_id) or QueueEntry(self._draft.now_s)
-        self._refused[app_id] = entry.refused(self.offer.agent_id, self.offer.document, reasons, self._draft.now_s)
+        if self._tells:
+            self._refused[app_id] = reasons
 
     def close(self, refuse_s: float) -> bool:
         """Say what is to be done; return whether the offer was used. `refuse_s`: for how long its rest is refused."""
-        for app_id, entry in self._refused.items():
-            self._draft.queue.put(app_id, entry)
+        self._draft.queue.note(Unsuited(self.offer.agent_id, self.offer.document, self._draft.now_s, self._refused))
         if not self._started and not self._operations:
             return False
         infos = [item for item in self._started if not isinstance(item, TaskGroup)]
@@ -114,25 +177,6 @@ class OpenOffer:
         again = self.cut_short or self._reserved
         self._draft.actions.append(Launch(self.offer.id, infos, 0.0 if again else refuse_s, groups, self._operations))
         return True
-
-
-def _find(
-    draft: Draft, spec: RunSpec, offer: Offer, left: Resources, waiting: Sequence[str]
-) -> tuple[Instance, Match | Refusal]:
-    """Return which of the waiting instances of an app fits what is left of an offer, or why none does."""
-    members = draft.instances_of(spec.id) if spec.resident else []
-    placed = placed_instances(draft, spec)
-    instance, pool = draft.instances[waiting[0]], None
-    if spec.resident:
-        chosen = residency.choose([draft.instances[instance_id] for instance_id in waiting], offer, left)
-        if chosen is None:
-            return instance, Refusal((Reason.NO_CORRESPONDING_RESERVATION,))
-        instance, pool = chosen
-        placed += residency.bound(members, instance)
-    found = matched(draft, spec, offer, left, placed, pool)
-    if isinstance(found, Match) and instance.reservation is not None:
-        found = residency.with_volumes(spec, instance, found, left)
-    return instance, found
 
 
 def matched(
@@ -147,7 +191,7 @@ def matched(
         behaviour=draft.settings.gpu_behaviour,
         roles_behaviour=draft.settings.roles_behaviour,
         now_s=draft.now_s,
-        pick=draft.pick(),
+        pick=draft.pick() if spec.ports else 0,
         home_region=draft.region,
         pool=pool,
         draining_s=draft.settings.draining_s,

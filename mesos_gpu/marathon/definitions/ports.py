@@ -9,7 +9,7 @@ from typing import Any
 
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import Ranges, merge_ranges
-from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.resources import NOTHING, Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,8 @@ def take_ports(
     Those that must be a number come first; the others follow one another from a place that `pick` (any number)
     chooses, so that a port is not reused at once.
     """
+    if not asked:
+        return (), NOTHING
     offered = [r for role in roles for r in usable if r.name == "ports" and r.role == role]
     everything = merge_ranges(tuple(range_ for r in offered if isinstance(r.amount, tuple) for range_ in r.amount))
     fixed = [wish.number for wish in asked if wish.number is not None]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
+from mesos_gpu.marathon.definitions.ports import PortWish, wishes
+from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
 
 # What `read_app` knows nothing of: the server sets these.
@@ -14,11 +18,18 @@ SERVER_KEYS = ("version", "versionInfo")
 # An update that touches only these starts and stops instances and replaces none (Marathon AppDefinition.isUpgrade).
 # What only the order of the queue looks at is nothing to a task that runs.
 _SCALING_KEYS = ("instances", "priority", "preemptible", *SERVER_KEYS)
+_SCALARS = ("cpus", "mem", "disk", "gpus")
+# What an offer has to have for an instance, beside its resources (matching/matching.py).
+_MATCHED_KEYS = ("role", "acceptedResourceRoles", "constraints", "portDefinitions", "requirePorts")
+_OF_ONE_AGENT = ("IS", "LIKE", "UNLIKE", "CLUSTER")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunSpec:
-    """An app as `read_app` returns it, or a pod as `read_pod` does, with `version` and `versionInfo` beside it."""
+    """An app as `read_app` returns it, or a pod as `read_pod` does, with `version` and `versionInfo` beside it.
+
+    What is asked for at each offer is worked out once for each version, and kept.
+    """
 
     document: Mapping[str, Any]
 
@@ -63,7 +74,37 @@ class RunSpec:
         limit = self.document.get("maxRuntimeSeconds")
         return None if limit is None else int(limit)
 
-    @property
+    @cached_property
+    def scalars(self) -> tuple[tuple[str, int, int], ...]:
+        """Return how much an instance takes of each scalar resource, and its own executor beside it, in thousandths."""
+        beside = self.executor_resources
+        return tuple((name, milli(self.document[name]), milli(beside.get(name, 0))) for name in _SCALARS)
+
+    @cached_property
+    def ports(self) -> tuple[PortWish, ...]:
+        """Return the ports that it asks for."""
+        return wishes(self.document)
+
+    @cached_property
+    def alike(self) -> str | None:
+        """Return what all have in common that any offer suits or does not suit for the same reasons.
+
+        None where that depends on more than the offer: on where other instances are, or what is kept for this one.
+        """
+        document = self.document
+        clusters = all(len(c) > 2 for c in document["constraints"] if c[1].upper() == "CLUSTER")
+        if self.resident or not clusters or any(c[1].upper() not in _OF_ONE_AGENT for c in document["constraints"]):
+            return None
+        ports = (document["networks"][0]["mode"], document.get("container", {}).get("portMappings"))
+        asked = (self.scalars, [document.get(key) for key in _MATCHED_KEYS], ports, repr(self.shares))
+        return json.dumps((asked, document["labels"].get("GPU_SCHEDULING_BEHAVIOR")), sort_keys=True)
+
+    @cached_property
+    def ordered(self) -> bool:
+        """Return whether the order of what waits counts for it: it is a gang, or has a priority."""
+        return "gang" in self.document or "priority" in self.document
+
+    @cached_property
     def shares(self) -> tuple[ShareAsk | None, ...]:
         """Return the part of shared GPUs that each task of an instance asks for: one entry, or one a container."""
         if not self.is_pod:

@@ -23,11 +23,6 @@ PASSES = frozenset({Reason.INSUFFICIENT_CPUS, Reason.INSUFFICIENT_MEMORY, Reason
 """Reasons against an offer that the end of a task may lift."""
 
 
-def asks_for_order(spec: RunSpec) -> bool:
-    """Return whether it is an app for which the order of what waits counts."""
-    return "gang" in spec.document or "priority" in spec.document
-
-
 def grace_s(spec: RunSpec) -> int:
     """Return how long a task may take to end."""
     return int(spec.document.get("taskKillGracePeriodSeconds", GRACE_S))

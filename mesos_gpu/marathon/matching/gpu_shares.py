@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mesos_gpu.mesos.resource import Resource, merge_ranges
-from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.resources import NOTHING, Resources
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
 from mesos_gpu.mesos.shares.gpu_shares import (
     CARDS_ATTRIBUTE,
@@ -26,6 +26,8 @@ def take_shares(
 
     `attributes` are the offer's: an agent names its shared cards there, so that an ask can name them by UUID or size.
     """
+    if not any(asks):
+        return (NOTHING,) * len(asks)
     cards = read_cards(dict(attributes).get(CARDS_ATTRIBUTE, ""))
     found: list[Resources] = [Resources()] * len(asks)
     order = sorted(range(len(asks)), key=lambda at: -_size(asks[at]))

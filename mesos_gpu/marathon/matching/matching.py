@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
-from mesos_gpu.marathon.definitions.ports import take_ports, wishes
+from mesos_gpu.marathon.definitions.ports import take_ports
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.constraints import all_fulfilled
 from mesos_gpu.marathon.matching.disks import is_root_disk, take_volumes
@@ -17,8 +18,8 @@ from mesos_gpu.marathon.matching.gpu_shares import take_shares
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.mesos.ids import Role
-from mesos_gpu.mesos.resource import UNRESERVED, Resource, milli
-from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.resource import UNRESERVED, Resource
+from mesos_gpu.mesos.resources import NOTHING, Resources
 
 
 class Reason(str, Enum):
@@ -52,16 +53,16 @@ class RolesBehaviour(str, Enum):
 
 
 BEHAVIOUR_LABEL = "GPU_SCHEDULING_BEHAVIOR"
-_SCALARS = (
-    ("cpus", Reason.INSUFFICIENT_CPUS),
-    ("mem", Reason.INSUFFICIENT_MEMORY),
-    ("disk", Reason.INSUFFICIENT_DISK),
-    ("gpus", Reason.INSUFFICIENT_GPUS),
-)
+_LACKING = {
+    "cpus": Reason.INSUFFICIENT_CPUS,
+    "mem": Reason.INSUFFICIENT_MEMORY,
+    "disk": Reason.INSUFFICIENT_DISK,
+    "gpus": Reason.INSUFFICIENT_GPUS,
+}
 _FUNNEL = list(Reason)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pool:
     """What of an offer a task may take: resources of these roles.
 
@@ -73,6 +74,11 @@ class Pool:
     roles: tuple[Role, ...]
     creates: bool = False
     kept: bool = False
+
+    @cached_property
+    def scalars(self) -> Resources:
+        """Return what amounts are taken of: everything but disks that are not the machine's own."""
+        return self.resources.filter(is_root_disk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,24 +136,18 @@ def match(
     maintenance on; None: whether it is in maintenance or not.
     """
     if pool is None:
-        accepted = accepted_roles(spec, roles_behaviour)
-        pool = Pool(offer.usable(accepted, left), accepted)
-    usable, roles = pool.resources, pool.roles
-    scalars = usable.filter(is_root_disk)
+        pool = pool_of(offer, left, accepted_roles(spec, roles_behaviour))
+    usable, roles, scalars = pool.resources, pool.roles, pool.scalars
     reasons: set[Reason] = set()
     taken = Resources()
     if offer.role != spec.document["role"] or (left and not usable):
         reasons.add(Reason.UNFULFILLED_ROLE)
     executor = Resources()
-    for name, reason in _SCALARS:
-        part = scalars.find(name, milli(spec.document[name]), roles)
-        beside = (
-            (scalars - part).find(name, milli(spec.executor_resources.get(name, 0)), roles)
-            if part is not None
-            else None
-        )
+    for name, asked, asked_beside in spec.scalars:
+        part = scalars.find(name, asked, roles)
+        beside = NOTHING if part is None or not asked_beside else (scalars - part).find(name, asked_beside, roles)
         if part is None or beside is None:
-            reasons.add(reason)
+            reasons.add(_LACKING[name])
         else:
             taken += part
             executor += beside
@@ -159,7 +159,7 @@ def match(
         reasons.add(Reason.UNFULFILLED_CONSTRAINT)
     if draining_s is not None and _in_maintenance(offer, now_s, draining_s):
         reasons.add(Reason.AGENT_MAINTENANCE)
-    ports = take_ports(wishes(spec.document), usable, roles, pick)
+    ports = take_ports(spec.ports, usable, roles, pick)
     if ports is None:
         reasons.add(Reason.INSUFFICIENT_PORTS)
     if not pool.kept and wasted(spec, offer, behaviour):
@@ -167,6 +167,11 @@ def match(
     if reasons or ports is None or disks is None or shares is None:
         return Refusal(tuple(sorted(reasons, key=_FUNNEL.index)))
     return Match(sum(shares, taken + ports[1]), ports[0], executor, disks, shares=shares)
+
+
+def pool_of(offer: Offer, left: Resources, roles: tuple[Role, ...]) -> Pool:
+    """Return what an app that accepts these roles may take of what is left, where nothing is kept for it."""
+    return Pool(offer.usable(roles, left), roles)
 
 
 def accepted_roles(spec: RunSpec, behaviour: RolesBehaviour = RolesBehaviour.ANY) -> tuple[Role, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from mesos_gpu.marathon.definitions.cron import next_time
@@ -212,6 +213,7 @@ def run_spec_in(jobs: Mapping[str, Job], spec_id: str) -> RunSpec | None:
     return run.spec if run is not None else None
 
 
+@lru_cache(maxsize=65536)
 def run_of(spec_id: str) -> tuple[str, str] | None:
     """Return the ids of job and run that a RunSpec's id stands for; None for an app's or a pod's."""
     job_id, _, run_id = spec_id[1:].partition("/")

@@ -82,15 +82,23 @@ class Draft(Books):
         """Return the ids of apps with an instance that waits for an offer."""
         return set(self.waiting.values())
 
-    def all_asked_for(self) -> bool:
-        """Return whether offers were asked for, for everything that waits, and nothing has changed that since.
+    def asked_before(self) -> bool:
+        """Return whether offers were asked for, for everything that waited when the event came, and nothing else.
 
         What was asked for is never more than what waits, so their numbers tell; it saves a walk at most events.
         """
-        changed = self.waiting.changes or self.backoffs.changes or self.versions.changes or self.suppressed
-        if changed or self.releasing is not self._before.releasing:
+        before = self._before
+        changed = self.backoffs.changes or self.versions.changes or self.suppressed
+        if changed or self.releasing is not before.releasing or self.asked_for is not before.asked_for:
             return False
-        return 0 < len(self.waiting) + len(self.releasing) == len(self.asked_for)
+        return 0 < len(before.waiting) + len(before.releasing) == len(before.asked_for)
+
+    def newly_asked(self) -> tuple[set[TaskId], list[Instance]]:
+        """Return the ids of tasks that were to come before the event, and those that wait now, of what has changed."""
+        before, now = self._before, self.instances
+        changed = self.waiting.changes
+        gone = {before.instances[key].next_task_id for key in changed if key in before.waiting}
+        return gone, [now[key] for key, app_id in changed.items() if app_id is not None]
 
     def put_instance(self, instance: Instance) -> None:
         """Add or change an instance."""
@@ -104,7 +112,7 @@ class Draft(Books):
             self._forget_checks(before.task.id)
         self.members.add(instance.app_id, instance.id)
         if instance.phase is Phase.SCHEDULED:
-            self.waiting.put(instance.id, instance.app_id)
+            self.waiting.add(instance)
         else:
             self.waiting.drop(instance.id)
         self.touched.add(instance.app_id)

@@ -11,7 +11,6 @@ from typing import Any
 
 from mesos_gpu.marathon.matching.matching import Reason
 from mesos_gpu.mesos.documents import OfferDocument
-from mesos_gpu.mesos.ids import AgentId
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +55,6 @@ class QueueEntry:
     def used(self, now_s: float) -> QueueEntry:
         """Return the entry after an offer that fitted."""
         return replace(self, processed=self.processed + 1, last_used_s=now_s, rejected={})
-
-    def refused(self, agent_id: AgentId, offer: OfferDocument, reasons: tuple[Reason, ...], now_s: float) -> QueueEntry:
-        """Return the entry after an offer that did not fit."""
-        return replace(
-            self,
-            processed=self.processed + 1,
-            unused=self.unused + 1,
-            last_unused_s=now_s,
-            rejected={**self.rejected, reasons[0]: self.rejected.get(reasons[0], 0) + 1},
-            last_offers={**self.last_offers, agent_id: UnusedOffer(offer, reasons, now_s)},
-        )
 
 
 def funnel(counts: Mapping[Reason, int], processed: int) -> list[dict[str, Any]]:

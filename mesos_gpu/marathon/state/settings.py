@@ -65,6 +65,8 @@ class Settings:
     draining_s: float | None = 0.0
     """So long before their maintenance begins agents are left alone; None: their maintenance does not matter."""
     suppress_offers: bool = True
+    offer_statistics: bool = True
+    """Whether offers that did not do are counted for /v2/queue; a replay has nobody who asks."""
     groups_enforce_role: bool = False
     """Whether a new top-level group that says nothing about it enforces its role."""
     launch_tokens: int = 100

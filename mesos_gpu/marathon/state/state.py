@@ -18,8 +18,10 @@ from mesos_gpu.marathon.model.launch_tokens import LaunchTokens
 from mesos_gpu.marathon.model.usage import Period, Sum
 from mesos_gpu.marathon.state.events import ReadinessChecked
 from mesos_gpu.marathon.state.members import Members
-from mesos_gpu.marathon.state.queue_entry import Place, QueueEntry
+from mesos_gpu.marathon.state.queue_entry import Place
 from mesos_gpu.marathon.state.table import Table
+from mesos_gpu.marathon.state.unused import Queue
+from mesos_gpu.marathon.state.waiting import Waiting
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import FrameworkId, Role
 
@@ -51,13 +53,13 @@ class Books(Lasting):
 
     members: Members = field(default_factory=Members)
     """Instance ids by app id; also of apps that are gone while their tasks are being ended."""
-    waiting: Table[str] = field(default_factory=Table)
+    waiting: Waiting = field(default_factory=Waiting)
     """App ids by id of an instance that waits for an offer."""
     subscribed: bool = False
     backoffs: Table[Backoff] = field(default_factory=Table)
     kills: Table[float] = field(default_factory=Table)
     """When the end of a task was last asked for, by task id."""
-    queue: Table[QueueEntry] = field(default_factory=Table)
+    queue: Queue = field(default_factory=Queue)
     asked_for: frozenset[str] = frozenset()
     """Ids of tasks to come for which offers were asked."""
     revive_due: bool = False
@@ -128,7 +130,7 @@ class Books(Lasting):
 
 
 BOOKS = tuple(each.name for each in fields(Books))
-TABLES = tuple(each.name for each in fields(Books) if each.default_factory in (Table, Members))
+TABLES = tuple(each.name for each in fields(Books) if each.default_factory in (Table, Members, Waiting, Queue))
 """The names of those that are opened when an event comes, and closed when it has been handled."""
 _LASTING = tuple(each.name for each in fields(Lasting))
 
@@ -169,7 +171,7 @@ def restored(lasting: Lasting) -> State:
             members.setdefault(instance.app_id, set()).add(instance.id)
     books = Books(
         members=Members({app_id: frozenset(ids) for app_id, ids in members.items()}),
-        waiting=Table({i.id: i.app_id for i in lasting.instances.values() if i.phase is Phase.SCHEDULED}),
+        waiting=Waiting.of([i for i in lasting.instances.values() if i.phase is Phase.SCHEDULED]),
         releasing=frozenset(i.id for i in lasting.instances.values() if i.released),
     )
     vars(books).update(vars(lasting))
