@@ -1,6 +1,6 @@
 """What a command costs: --help, app validate, app add, beside Python alone and the DC/OS CLI; a whole one-off run.
 
-    ./run bench cli [--rounds 20] [--dcos PATH] [--runs]
+    ./run bench cli [--rounds 20] [--dcos PATH] [--runs] [--stages]
 
 Whole processes, in turn, medians. `app add` goes to a Marathon on loopback that answers at once, the same
 for both. The DC/OS CLI is the package dcoscli 0.6.1 (2018), installed into a throw-away environment of the Python that
@@ -11,6 +11,9 @@ cryptography, which it pins to 2.0.2, is replaced by one that has its compiled p
 `mesos-gpu run -- true` is whole runs, one after the other, on a box of its own with simulated GPUs (as root; left out
 for others), beside `srun true` of the Slurm that answers on this machine, else of one that is started for this where
 Debian's slurmctld, slurmd, slurm-client and munge are installed. None may take a second. --runs measures this alone.
+
+Each of ours is measured as it is installed, with its helper (docs/do/connections.md) there, and `directly`, without.
+--stages shows where the milliseconds of a whole run go, with the helper and directly.
 
 Both read compiled modules, as an installed program does: Python keeps them in a folder of this run, filled before
 anything is measured, also where the environment tells it not to write any.
@@ -36,8 +39,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import slurm
+from benchmarks import cli_stages, slurm
 from benchmarks.kept import figure
+from marathon_cli.resident import choice
+from marathon_cli.resident.ending import end_helpers
 
 APP = Path(__file__).parent.parent / "examples" / "simple-gpu-test.json"
 MESOS_GPU = Path(sys.executable).with_name("mesos-gpu")
@@ -149,7 +154,21 @@ def configure_dcos(folder: Path, url: str) -> dict[str, str]:
 def compiled(folder: Path) -> dict[str, str]:
     """Return an environment in which Python writes compiled modules, to below `folder`, and reads them from there."""
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    return {**env, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+    return {**env, "PYTHONPYCACHEPREFIX": str(folder / "compiled"), "MESOS_GPU_RESIDENT_DIR": str(folder / "helper")}
+
+
+DIRECTLY = {choice.SWITCH: "0"}
+
+
+def begin_helper(command: Sequence[str], env: Mapping[str, str]) -> None:
+    """Run a command until a helper listens; it is the second call that starts one."""
+    for _ in range(3):
+        cost(command, env)
+    end = time.perf_counter() + 10
+    while not any(Path(env["MESOS_GPU_RESIDENT_DIR"]).glob("*.socket")):
+        if time.perf_counter() > end:
+            raise SystemExit(f"no helper began: is {choice.SWITCH} set, or a variable of Python's?")
+        time.sleep(0.05)
 
 
 class Cost(NamedTuple):
@@ -175,40 +194,53 @@ def main() -> None:
     arguments.add_argument("--alone", action="store_true", help="without the DC/OS CLI and whole runs: half a minute")
     arguments.add_argument("--dcos", type=Path, help="program of a DC/OS CLI that is installed")
     arguments.add_argument("--runs", action="store_true", help="measure whole runs alone, beside Slurm's")
+    arguments.add_argument("--stages", action="store_true", help="show where the time of whole runs goes, and no more")
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="mesos-gpu-bench-") as name, marathon() as url:
         folder = Path(name)
-        if chosen.runs:
-            show_runs(chosen.rounds, folder, compiled(folder))
-            return
-        ours = {**compiled(folder), "MARATHON_URL": url, "MESOS_GPU_WORK_DIR": str(folder / "no-box")}
-        cases: dict[str, tuple[Sequence[str], Mapping[str, str]]] = {
-            "python -c pass": ([sys.executable, "-c", "pass"], ours),
-            "mesos-gpu --help": ([str(MESOS_GPU), "--help"], ours),
-            "mesos-gpu app validate": ([str(MESOS_GPU), "app", "validate", str(APP)], ours),
-            "mesos-gpu app list": ([str(MESOS_GPU), "app", "list"], ours),
-            "mesos-gpu app add": ([str(MESOS_GPU), "app", "add", str(APP)], ours),
-        }
         try:
-            dcos = None if chosen.alone else chosen.dcos or install_dcos(folder / "dcos")
-        except subprocess.CalledProcessError as error:
-            print(
-                f"{DCOSCLI} cannot be installed, so there is nothing to compare with:\n{error.stderr}", file=sys.stderr
-            )
-        else:
-            if dcos is not None:
-                theirs = configure_dcos(folder / "dcos-config", url)
-                cases["dcos --help"] = ([str(dcos), "--help"], theirs)
-                cases["dcos marathon app add"] = ([str(dcos), "marathon", "app", "add", str(APP)], theirs)
-        times: dict[str, list[Cost]] = {case: [] for case in cases}
-        for case in cases:  # once for the files' sake
-            cost(*cases[case])
-        for _ in range(chosen.rounds):
-            for case, (command, env) in cases.items():
-                times[case].append(cost(command, env))
-        show(times)
-        if not chosen.alone:
-            show_runs(chosen.rounds, folder, compiled(folder))
+            measure(chosen, folder, url)
+        finally:
+            end_helpers(compiled(folder))
+
+
+def measure(chosen: argparse.Namespace, folder: Path, url: str) -> None:
+    """Measure what was asked for, with files in `folder` and a Marathon at `url`."""
+    if chosen.runs or chosen.stages:
+        show_runs(chosen.rounds, folder, compiled(folder), stages=chosen.stages)
+        return
+    ours = {**compiled(folder), "MARATHON_URL": url, "MESOS_GPU_WORK_DIR": str(folder / "no-box")}
+    cases: dict[str, tuple[Sequence[str], Mapping[str, str]]] = {
+        "python -c pass": ([sys.executable, "-c", "pass"], ours),
+        "mesos-gpu --help": ([str(MESOS_GPU), "--help"], ours),
+        "mesos-gpu app validate": ([str(MESOS_GPU), "app", "validate", str(APP)], ours),
+        "mesos-gpu app list": ([str(MESOS_GPU), "app", "list"], ours),
+        "mesos-gpu app add": ([str(MESOS_GPU), "app", "add", str(APP)], ours),
+    }
+    try:
+        dcos = None if chosen.alone else chosen.dcos or install_dcos(folder / "dcos")
+    except subprocess.CalledProcessError as error:
+        print(f"{DCOSCLI} cannot be installed, so there is nothing to compare with:\n{error.stderr}", file=sys.stderr)
+    else:
+        if dcos is not None:
+            theirs = configure_dcos(folder / "dcos-config", url)
+            cases["dcos --help"] = ([str(dcos), "--help"], theirs)
+            cases["dcos marathon app add"] = ([str(dcos), "marathon", "app", "add", str(APP)], theirs)
+    cases |= {
+        f"{case}, directly": (command, {**env, **DIRECTLY})
+        for case, (command, env) in cases.items()
+        if case in WALL_AIMS_MS
+    }
+    begin_helper(*cases["mesos-gpu --help"])
+    times: dict[str, list[Cost]] = {case: [] for case in cases}
+    for case in cases:  # once for the files' sake
+        cost(*cases[case])
+    for _ in range(chosen.rounds):
+        for case, (command, env) in cases.items():
+            times[case].append(cost(command, env))
+    show(times)
+    if not chosen.alone:
+        show_runs(chosen.rounds, folder, compiled(folder))
 
 
 @contextmanager
@@ -237,21 +269,25 @@ def a_slurm(folder: Path, env: Mapping[str, str]) -> Iterator[Mapping[str, str] 
             yield started.environment()
 
 
-def show_runs(rounds: int, folder: Path, env: Mapping[str, str]) -> None:
-    """Print what whole runs take, one after the other."""
+def show_runs(rounds: int, folder: Path, env: Mapping[str, str], *, stages: bool = False) -> None:
+    """Print what whole runs take, one after the other; or, for `stages`, what they take it for."""
     if os.geteuid() != 0:
         print("mesos-gpu run: left out, since only root starts containers")
         return
     with box(folder, env) as there:
         command = [str(MESOS_GPU), "run", "--", "true"]
-        cost(command, there)
+        begin_helper(command, there)
+        if stages:
+            cli_stages.show(command, there, {**there, **DIRECTLY}, rounds)
+            return
         ours = [cost(command, there).wall for _ in range(rounds)]
+        direct = [cost(command, {**there, **DIRECTLY}).wall for _ in range(rounds)]
     with a_slurm(folder, env) as slurms:
         theirs = [] if slurms is None else [cost(["srun", "true"], slurms).wall for _ in range(rounds)]
-    for name, walls in (("mesos-gpu run -- true", ours), ("srun true", theirs)):
+    for name, walls in (("mesos-gpu run -- true", ours), ("the same, directly", direct), ("srun true", theirs)):
         if walls:
             middle, worst = (one * 1000 for one in (statistics.median(walls), max(walls)))
-            print(f"{name:24} {middle:6.0f} ms {min(walls) * 1000:6.0f} ms  longest of {rounds}: {worst:.0f} ms")
+            print(f"{name:28} {middle:6.0f} ms {min(walls) * 1000:6.0f} ms  longest of {rounds}: {worst:.0f} ms")
     print(f"mesos-gpu run -- true: {'all' if max(ours) <= RUN_AT_MOST_S else 'not all'} within {RUN_AT_MOST_S:g} s")
     if theirs:
         ratio = statistics.median(ours) / statistics.median(theirs)
@@ -267,10 +303,10 @@ def show_runs(rounds: int, folder: Path, env: Mapping[str, str]) -> None:
 def show(times: Mapping[str, Sequence[Cost]]) -> None:
     wall = {case: statistics.median(cost.wall for cost in costs) for case, costs in times.items()}
     cpu = {case: statistics.median(cost.cpu for cost in costs) for case, costs in times.items()}
-    print(f"{'':24} {'wall':>9} {'best':>9} {'processor':>9}")
+    print(f"{'':28} {'wall':>9} {'best':>9} {'processor':>9}")
     for case, costs in times.items():
         best = min(cost.wall for cost in costs)
-        print(f"{case:24} {wall[case] * 1000:6.0f} ms {best * 1000:6.0f} ms {cpu[case] * 1000:6.0f} ms")
+        print(f"{case:28} {wall[case] * 1000:6.0f} ms {best * 1000:6.0f} ms {cpu[case] * 1000:6.0f} ms")
     for case, aim in WALL_AIMS_MS.items():
         by_clock, by_cpu = wall[case] / wall["python -c pass"], cpu[case] / cpu["python -c pass"]
         beside = ("`python -c pass`", wall["python -c pass"] * 1000)

@@ -9,18 +9,49 @@ import os
 import sys
 import time
 
+from marathon_cli.resident import front, place
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import NoReturn
 
 _INTERRUPTED = 130
+_CACHES = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
 
 
 def main() -> NoReturn:
     """Be the `mesos-gpu` program."""
-    from marathon_cli.resident import front
-
     words = sys.argv[1:]
+    _by_helper(words)
+    from marathon_cli.main import main as directly
+
+    try:
+        directly()
+    finally:
+        front.begin_helper(words, os.environ, time.time(), _is_wanted)
+
+
+def quick() -> NoReturn:
+    """Be the `mesos-gpu` program, perhaps of a Python that began with -IS: without its site, half of a start.
+
+    What no helper carries out gets its site now, and, where variables tell Python something, one that has heard it.
+    """
+    if sys.flags.no_site:
+        _by_helper(sys.argv[1:])
+        if any(name.startswith("PYTHON") and name not in _CACHES for name in os.environ):
+            os.execv(sys.executable, [sys.executable, *sys.argv])
+        import site
+
+        sys.dont_write_bytecode = bool(os.environ.get(_CACHES[0]))
+        sys.pycache_prefix = os.environ.get(_CACHES[1]) or None
+        sys.path.remove(os.path.dirname(place.PACKAGE))
+        site.main()
+    main()
+
+
+def _by_helper(words: Sequence[str]) -> None:
+    """End as the helper's child does, where there is a helper that takes the command."""
     try:
         status = front.carried_out(words, os.environ)
     except KeyboardInterrupt:  # before anything had begun
@@ -28,12 +59,6 @@ def main() -> NoReturn:
         sys.exit(_INTERRUPTED)
     if status is not None:
         front.end_as(status)
-    from marathon_cli.main import main as directly
-
-    try:
-        directly()
-    finally:
-        front.begin_helper(words, os.environ, time.time(), _is_wanted)
 
 
 def _is_wanted() -> bool:

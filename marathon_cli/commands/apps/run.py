@@ -37,6 +37,7 @@ from marathon_cli.console.options import target_options
 from marathon_cli.oneoff import oneoff
 from marathon_cli.oneoff.oneoff import document
 from marathon_cli.oneoff.oneoff_run import OneOff, removed_or_said
+from marathon_cli.oneoff.trace import Trace
 from marathon_cli.screen import terminal
 from marathon_cli.screen.numbers import Number, Whole
 from marathon_cli.screen.output import say
@@ -162,9 +163,18 @@ def run(
 
 def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
     """Add the app, be there while it runs, and remove it, whatever happens."""
+    trace = Trace(os.environ, time.time)
+    trace.mark("program begun")
     marathon = console.marathon()
     mesos = console.mesos(marathon)
-    news = News(marathon, lambda event: event.get("appId") == f"/{order.name}")
+
+    def concerns(event: Mapping[str, Any]) -> bool:
+        if event.get("appId") != f"/{order.name}":
+            return False
+        trace.mark(str(event.get("taskStatus") or event.get("eventType")))
+        return True
+
+    news = News(marathon, concerns)
     pulls = PullWatch(marathon)
     one = OneOff(marathon, mesos, order.name, time.monotonic, news, say, pulls.look)
     ours = True
@@ -175,6 +185,7 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
             except Conflict:
                 ours = False  # somebody else's app of that name is not ours to remove
                 raise
+            trace.mark("asked for")
             _warn(mesos, document(order))  # now, while its task is being started
             task = one.task(options["timeout"], running=order.hold)
             pulls.close()
@@ -182,13 +193,19 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
                 return _hands_on(console, order, task.id, options)
             tasks = [task] if order.nodes == 1 else one.all_tasks(task)
             one.follow(tasks, sys.stdout.buffer, sys.stderr.buffer)
-            return one.end_of_all(tasks)
+            trace.mark("output shown")
+            status = one.end_of_all(tasks)
+            trace.mark("status known")
+            return status
         finally:
             pulls.close()
             if ours:
                 with _nothing_interrupts():
                     if removed_or_said(one, keep=not options["remove"]):
                         console.goes_on = f"{order.name} is {'removed' if options['remove'] else 'stopped'}"
+                    trace.mark("removed")
+            if (told := trace.line()) is not None:
+                say(told)
 
 
 def _warn(mesos: Mesos, app: Mapping[str, Any]) -> None:

@@ -1,0 +1,47 @@
+"""Has `mesos-gpu` of this Python's environment begin without Python's site: `.venv/bin/python tools/quick_start.py`.
+
+pip's scripts begin with the whole of it, which takes an environment with an editable installation 14 ms of 22: its
+finder imports pathlib. What needs it has it afterwards (marathon_cli/start.py, quick). A wheel cannot do this: pip
+writes the first line of scripts, without options.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from pathlib import Path
+
+SCRIPT = """\
+#!/bin/sh
+'''exec' "{python}" -IS "$0" "$@"
+' '''
+import sys
+if sys.flags.no_site:
+    sys.path.append({packages!r})
+from marathon_cli.start import quick
+quick()
+"""
+"""For sh its second line is all; for Python that and the third are a string."""
+
+
+def text(python: Path, packages: Path) -> str:
+    """Return the script for an interpreter, and the folder that `marathon_cli` lies in. Raises ValueError."""
+    if any(char in str(python) for char in "\"$`\\'\n"):
+        raise ValueError(f"{python} cannot stand in a script")
+    return SCRIPT.format(python=python, packages=str(packages))
+
+
+def main() -> None:
+    """Write it over pip's."""
+    import marathon_cli
+
+    packages = Path(str(marathon_cli.__file__)).parent.parent
+    script = Path(sysconfig.get_path("scripts")) / "mesos-gpu"
+    try:
+        script.write_text(text(Path(sys.executable), packages), encoding="utf-8")
+    except ValueError:
+        pass  # pip's own serves
+
+
+if __name__ == "__main__":
+    main()
