@@ -340,8 +340,11 @@ def _revive_when_due(draft: Draft) -> None:
     draft.actions.append(Revive())
 
 
-def next_launch_s(state: State, settings: Settings, moment: Moment) -> float | None:
-    """Return when a start, or asking for offers, becomes possible by the passing of time; None when it will not."""
+def next_launch_s(state: State, settings: Settings, moment: Moment, *, looks: bool = True) -> float | None:
+    """Return when a start, or asking for offers, becomes possible by the passing of time; None when it will not.
+
+    With `looks` also when what waits in order is looked at again because time matters to it.
+    """
     interval_s, burst = settings.min_revive_interval_s, settings.revive_burst
     times: list[float] = []
     for app_id in _held_back(state):
@@ -350,7 +353,7 @@ def next_launch_s(state: State, settings: Settings, moment: Moment) -> float | N
             known = state.backoffs.get(app_id)
             times += [ready_at(known, spec), _revive_from_s(known, spec, interval_s)]
     times = [at for at in times if at > moment.now_s]
-    if state.ordered and state.subscribed and state.waiting:
+    if looks and state.ordered and state.subscribed and state.waiting:
         times.append(moment.now_s + _LOOK_S)
     if state.held_until_s is not None:
         times.append(state.held_until_s)

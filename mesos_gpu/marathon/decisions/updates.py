@@ -28,6 +28,7 @@ from mesos_gpu.marathon.model.task_ids import app_of, instance_of
 from mesos_gpu.marathon.state import pods
 from mesos_gpu.marathon.state.actions import Acknowledge, Kill, Publish, Reconcile, Say
 from mesos_gpu.marathon.state.draft import Draft
+from mesos_gpu.marathon.state.run_times import learn
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import TaskId
@@ -65,6 +66,8 @@ def _take_known(draft: Draft, instance: Instance, task: Task, status: TaskStatus
         _publish_status(draft, instance, after, status)
     if cause is Cause.TASK_ENDED:
         _note_failure(draft, instance, task, status)
+        if status["state"] == "TASK_FINISHED":
+            learn(draft, draft.spec_of(instance), task, draft.ended.get(task.id, draft.now_s))
     _move(draft, instance, task, after, cause, failed=status["state"] in FAILURES)
     known = draft.instances.get(instance.id)
     if cause is Cause.TASK_RUNNING and known is not None:

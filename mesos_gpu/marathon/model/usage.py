@@ -137,6 +137,14 @@ class Reading:
     """Memory in use of all of its GPUs, in thousandths of MiB."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """How long the last one-off runs of one kind took, in seconds, and when the latest of them ended."""
+
+    times_s: tuple[float, ...]
+    latest_s: float = 0.0
+
+
 def milliseconds(seconds: float) -> int:
     """Return a time in whole milliseconds."""
     return round(seconds * 1000)

@@ -1,6 +1,7 @@
 """When something that waits is expected to start: time is let pass on a copy of the state. Pure.
 
-Runs of jobs end after as long as earlier ones took, or as long as they may (`maxRuntimeSeconds`); the others run on.
+Runs of jobs and one-off runs end after as long as earlier ones took, or as long as they may (`maxRuntimeSeconds`); the
+others run on.
 Three copies are played: one in which all is over early, one in which it takes its usual time, one in which it is late.
 """
 
@@ -17,6 +18,7 @@ from mesos_gpu.marathon.model.jobs import Job, run_of
 from mesos_gpu.marathon.rehearsal.machines import Machine
 from mesos_gpu.marathon.rehearsal.stage import Lasts, Stage
 from mesos_gpu.marathon.state.events import Moment
+from mesos_gpu.marathon.state.run_times import times_of
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.mesos.ids import Role
@@ -88,9 +90,10 @@ def _lasts(state: State, quantile: float) -> Lasts:
 
     def lasts(spec: RunSpec, age_s: float) -> float | None:
         job_id, most_s = _job_of(spec.id), longest_s(state, spec)
-        if job_id is None:
+        once = times_of(state, spec)
+        if job_id is None and not once:
             return None if most_s is None else max(0.0, most_s - age_s)
-        for seen in (times.get(job_id, ()), by_gpus.get(spec.gpus, ())):
+        for seen in (once,) if job_id is None else (times.get(job_id, ()), by_gpus.get(spec.gpus, ())):
             left = sorted(time_s - age_s for time_s in seen if time_s > age_s)
             if left:
                 usual = left[min(len(left) - 1, int(quantile * len(left)))]
@@ -103,6 +106,8 @@ def _lasts(state: State, quantile: float) -> Lasts:
 def _basis(state: State, instance: Instance) -> str:
     spec, job_id = state.spec_of(instance), _job_of(instance.app_id)
     if job_id is not None and job_id in state.jobs and run_times(state.jobs[job_id]):
+        return "seen"
+    if spec is not None and times_of(state, spec):
         return "seen"
     return "asked" if spec is not None and longest_s(state, spec) is not None else "unknown"
 

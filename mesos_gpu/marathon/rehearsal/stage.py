@@ -32,6 +32,8 @@ from mesos_gpu.mesos.resources import Resources
 
 HORIZON_S = 3600.0
 """For so long time passes while something waits, unless told otherwise: a backoff lasts no longer."""
+_QUIET_S = 20.0
+"""What waits in order is left alone when it has been looked at for so long in vain, and thrice the hold of offers."""
 _ROUNDS = 5000
 """Times that offers are made, at most."""
 _SCALARS = ("cpus", "gpus", "mem", "disk")
@@ -110,16 +112,23 @@ class Stage:
 
     def play(self, *, horizon_s: float = HORIZON_S, until: Callable[[State], bool] = lambda state: False) -> None:
         """Offer what is free, again and again, until nothing more happens, time is over, or `until` says so."""
+        quiet_from_s, done = self._now_s, -1
         for _ in range(_ROUNDS):
+            if done != len(self.starts) + len(self.ends):
+                quiet_from_s, done = self._now_s, len(self.starts) + len(self.ends)
             if until(self.state) or (not self.state.waiting and not self.state.releasing):
                 return
             if self._offer():
                 continue
-            times = [at_s for at_s in (self._next_s(), self._due[0][0] if self._due else None) if at_s is not None]
+            # What waits in order is looked at every few seconds: when nothing came of it for a while nothing will.
+            looks = self._now_s - quiet_from_s < _QUIET_S + 3 * self._settings.gang_offer_hold_s
+            next_s = self._next_s(looks=looks)
+            times = [at_s for at_s in (next_s, self._due[0][0] if self._due else None) if at_s is not None]
             if not times or min(times) > self._begin_s + horizon_s:
                 return
             self._now_s = max(self._now_s, min(times))
             while self._due and self._due[0][0] <= self._now_s:
+                quiet_from_s = self._now_s
                 self._ends_by_itself(heapq.heappop(self._due)[1])
             self.tell(Tick())
 
@@ -137,10 +146,10 @@ class Stage:
             self._letters.append(self._ended(instance, task_id, "TASK_FINISHED"))
             self._read()
 
-    def _next_s(self) -> float | None:
-        """Return when time alone may let something start; None when it will not."""
+    def _next_s(self, *, looks: bool) -> float | None:
+        """Return when time alone may let something start; None when it will not. `looks`: as in next_launch_s."""
         tokens = self.state.tokens
-        at_s = next_launch_s(self.state, self._settings, Moment(self._now_s, self._new_id))
+        at_s = next_launch_s(self.state, self._settings, Moment(self._now_s, self._new_id), looks=looks)
         times = [at_s] if at_s is not None else []
         if tokens.left == 0 and tokens.refresh_s > self._now_s:
             times.append(tokens.refresh_s)

@@ -12,7 +12,7 @@ from mesos_gpu.marathon.model.groups import Root
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import Job
 from mesos_gpu.marathon.model.task_group import TaskGroup
-from mesos_gpu.marathon.model.usage import Period, Sum
+from mesos_gpu.marathon.model.usage import Period, RunTimes, Sum
 from mesos_gpu.mesos.documents import TaskInfo, TaskStatus
 from mesos_gpu.mesos.ids import AgentId, FrameworkId, OfferId, Role, TaskId
 
@@ -35,6 +35,7 @@ class Save:
     jobs: Mapping[str, Job | None] = field(default_factory=dict)
     usage: Mapping[str, Period | None] = field(default_factory=dict)
     usage_open: Mapping[str, Sum | None] = field(default_factory=dict)
+    run_times: Mapping[str, RunTimes | None] = field(default_factory=dict)
     counted_until_s: float | None = None
     """The new one; None when it has not changed."""
 

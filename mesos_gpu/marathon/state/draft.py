@@ -156,10 +156,11 @@ class Draft(Books):
             jobs=self.jobs.changes,
             usage=self.usage.changes,
             usage_open=self.usage_open.changes,
+            run_times=self.run_times.changes,
             counted_until_s=self.counted_until_s if self.counted_until_s != before.counted_until_s else None,
         )
         changed = any((save.apps, save.instances, save.deployments, save.failures, save.jobs))
-        changed = changed or bool(save.usage or save.usage_open) or save.counted_until_s is not None
+        changed = changed or bool(save.usage or save.usage_open or save.run_times) or save.counted_until_s is not None
         changed = changed or save.framework_id is not None or save.root is not None
         return State(self), [save, *self.actions] if changed else self.actions
 

@@ -15,7 +15,7 @@ from mesos_gpu.marathon.model.health import Results
 from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from mesos_gpu.marathon.model.jobs import Job, run_spec_in
 from mesos_gpu.marathon.model.launch_tokens import LaunchTokens
-from mesos_gpu.marathon.model.usage import Period, Sum
+from mesos_gpu.marathon.model.usage import Period, RunTimes, Sum
 from mesos_gpu.marathon.state.events import ReadinessChecked
 from mesos_gpu.marathon.state.members import Members
 from mesos_gpu.marathon.state.queue_entry import Place
@@ -43,6 +43,8 @@ class Lasting:
     """What tasks had, of hours and days that are over, by Period.key."""
     usage_open: Table[Sum] = field(default_factory=Table)
     """The same of the present hour, and of earlier ones what came later: by hour and Who (state/accounting.py)."""
+    run_times: Table[RunTimes] = field(default_factory=Table)
+    """How long one-off runs took, by what they run (run_times.py)."""
     counted_until_s: float | None = None
     """All that lives is counted until then; None when nothing that lives was counted yet."""
 

@@ -17,7 +17,7 @@ from mesos_gpu.marathon.model.deployment import Deployment
 from mesos_gpu.marathon.model.groups import ROOT, Root
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import Job
-from mesos_gpu.marathon.model.usage import Period, Sum
+from mesos_gpu.marathon.model.usage import Period, RunTimes, Sum
 from mesos_gpu.marathon.state.actions import Save
 from mesos_gpu.marathon.state.state import Lasting
 from mesos_gpu.marathon.state.table import Table
@@ -27,11 +27,11 @@ T = TypeVar("T")
 
 APPS, GROUPS, INSTANCES = "apps", "group", "instance"
 DEPLOYMENTS, FAILURES, FRAMEWORK_ID, JOBS = "deployment", "taskFailures", "framework-id", "job"
-USAGE, USAGE_OPEN, COUNTED_UNTIL = "usage", "usageOpen", "usageCounted"
+USAGE, USAGE_OPEN, COUNTED_UNTIL, RUN_TIMES = "usage", "usageOpen", "usageCounted", "runTimes"
 
 KINDS = (
     *(APPS, GROUPS, INSTANCES, DEPLOYMENTS, FAILURES, FRAMEWORK_ID, JOBS),
-    *(USAGE, USAGE_OPEN, COUNTED_UNTIL),
+    *(USAGE, USAGE_OPEN, COUNTED_UNTIL, RUN_TIMES),
 )
 VERSIONED = frozenset({APPS, GROUPS})
 """Kinds of which each key has several versions; a store keeps as many of the newest as it is told to."""
@@ -66,6 +66,7 @@ def rows_of(save: Save) -> Iterator[Row]:
         yield from _plain(FRAMEWORK_ID, {_THE_ONE: save.framework_id[0]})
     yield from _plain(USAGE, save.usage)
     yield from _plain(USAGE_OPEN, save.usage_open)
+    yield from _plain(RUN_TIMES, save.run_times)
     if save.counted_until_s is not None:
         yield from _plain(COUNTED_UNTIL, {_THE_ONE: save.counted_until_s})
 
@@ -96,6 +97,7 @@ def lasting_of(rows: Iterable[Row]) -> Lasting:
         jobs=_read(found[JOBS], Job),
         usage=_read(found[USAGE], Period),
         usage_open=_read(found[USAGE_OPEN], Sum),
+        run_times=_read(found[RUN_TIMES], RunTimes),
         counted_until_s=None if counted is None else msgspec.json.decode(counted[""], type=float),
     )
 
@@ -114,6 +116,7 @@ def saves_of(lasting: Lasting) -> list[Save]:
         jobs=lasting.jobs,
         usage=lasting.usage,
         usage_open=lasting.usage_open,
+        run_times=lasting.run_times,
         counted_until_s=lasting.counted_until_s,
     )
     return [*saves, plain]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,11 +12,13 @@ from mesos_gpu.errors import NotFound
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.rehearsal.foresight import Foresight, foresee
 from mesos_gpu.marathon.rehearsal.machines import read_machine
-from mesos_gpu.marathon.state.events import Moment
+from mesos_gpu.marathon.state.events import Moment, RemoveApp
+from mesos_gpu.marathon.state.run_times import KEPT_KINDS, KEPT_S, KEPT_TIMES
 from mesos_gpu.master.views.views import slaves_view
 from mesos_gpu.placement.demand import WHOLE, Demand, Machine
 from mesos_gpu.replay.cluster import BEGIN_S, ReplayedCluster, Running
 from tests.support.histories import examples
+from tests.support.marathon.builders import SETTINGS, Run, app, status
 
 SEED = "ffffffff-0000-0000-0000-000000000000"
 SLACK_S = 2.0
@@ -108,3 +112,53 @@ def test_without_an_end_that_is_known_nothing_is_foreseen() -> None:
     assert (found.waiting, found.first_s, found.unknown) == (1, (None, None, None), 1)
     with pytest.raises(NotFound):
         foresee(cluster._marathon, "/none", [], cluster._settings, Moment(0, ids_from(SEED)))
+
+
+def one_off(name: str, **more: Any) -> dict[str, Any]:
+    document = {"cmd": None, "args": ["train", "fast"], "gpus": 1, "labels": {"MESOS_GPU_RUN": "true"}, **more}
+    return {key: value for key, value in app(name, **document).items() if value is not None}
+
+
+def took(run: Run, name: str, seconds: float, **more: Any) -> None:
+    """Have a one-off run take so long, and its app removed, as `mesos-gpu run` does."""
+    run.put(one_off(name, **more))
+    run.offer(gpus=8)
+    (task_id,) = run.tasks(name)
+    run.do(status(task_id, timestamp=run.now_s))
+    run.do(status(task_id, "TASK_FINISHED", timestamp=run.now_s + seconds), after_s=seconds)
+    run.do(RemoveApp(name, f"d{run.now_s}", force=True), after_s=1.0)
+
+
+def test_a_repeated_one_off_run_is_known_by_what_it_runs() -> None:
+    run = Run(settings=SETTINGS)
+    run.subscribe()
+    for number, seconds in enumerate((100.0, 110.0, 120.0)):
+        took(run, f"/run-train-{number}", seconds)
+    took(run, "/run-other", 5000.0, args=["train", "slow"])
+    run.put(one_off("/run-train-9"))
+    run.offer(gpus=1)
+    (task_id,) = run.tasks("/run-train-9")
+    run.do(status(task_id, timestamp=run.now_s))
+    run.put(one_off("/run-train-10"))
+    total = {"cpus": 4, "mem": 4096, "gpus": 1, "disk": 1000}
+    used = {"cpus": 4, "mem": 4096, "gpus": 1}
+    slave = {"id": "S0", "hostname": "h0", "pid": "slave(1)@h0:1", "resources": total, "used_resources": used}
+    found = foresee(run.state, "/run-train-10", [read_machine(slave)], run.settings, run.moment)
+    assert (found.waiting, found.seen, found.unknown) == (1, 1, 0)
+    assert found.first_s == tuple(pytest.approx(at, abs=3) for at in (100, 110, 120))
+
+
+def test_what_is_known_of_one_off_runs_is_bounded() -> None:
+    run = Run(settings=SETTINGS)
+    run.subscribe()
+    for number in range(KEPT_TIMES + 5):
+        took(run, f"/run-{number}", float(number))
+    ((_, known),) = run.state.run_times.items()
+    assert known.times_s == tuple(float(at) for at in range(5, KEPT_TIMES + 5))
+    for number in range(KEPT_KINDS + 3):
+        took(run, f"/run-x{number}", 1.0, args=["x", str(number)])
+    assert len(run.state.run_times) == KEPT_KINDS
+    took(run, "/run-late", KEPT_S + 1.0, args=["late"])
+    assert len(run.state.run_times) == 1
+    took(run, "/serves", 7.0, labels={})
+    assert len(run.state.run_times) == 1, "apps that are meant to run on teach nothing"

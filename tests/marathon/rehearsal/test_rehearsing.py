@@ -101,11 +101,46 @@ changes = st.one_of(
 )
 
 
+def in_order(one: dict[str, Any], size: int, priority: int | None, preemptible: bool) -> dict[str, Any]:
+    """An app that waits in order: a gang where `size` is more than one."""
+    one = {**one, "preemptible": preemptible}
+    if priority is not None:
+        one["priority"] = priority
+    if size > 1:
+        one |= {"gang": {"size": size}, "instances": size * (one["instances"] // 2)}
+    return one
+
+
+gangs = st.sampled_from([1, 1, 2, 3])
+yielding = st.builds(in_order, apps, gangs, st.none() | st.integers(0, 1), st.sampled_from([True, True, False]))
+pressing = st.builds(in_order, apps.filter(lambda one: one["gpus"] > 0), gangs, st.integers(0, 4), st.booleans())
+ordered_changes = st.one_of(
+    pressing.map(lambda one: PutApps([one], "D", force=True, partial=False)),
+    pressing.map(lambda one: PutApps([one], "D", force=True, partial=False)),
+    st.sampled_from(["/a", "/b"]).map(lambda app_id: RemoveApp(app_id, "D")),
+    st.sampled_from(["/a", "/b"]).map(lambda app_id: RestartApp(app_id, "D", force=True)),
+    st.sampled_from(["/a", "/b"]).map(lambda app_id: KillTasks([app_id], "D", force=True)),
+)
+
+
 @settings(max_examples=examples(150))
 @given(machines, st.lists(apps, max_size=4), st.lists(changes, min_size=1, max_size=3))
 def test_what_would_happen_is_what_then_happens(
     found: dict[str, Machine], before: list[dict[str, Any]], then: list[Event]
 ) -> None:
+    hold(found, before, then)
+
+
+@settings(max_examples=examples(100))
+@given(machines, st.lists(yielding, max_size=4), st.lists(ordered_changes, min_size=1, max_size=3))
+def test_it_does_with_gangs_priorities_and_who_gives_way(
+    found: dict[str, Machine], before: list[dict[str, Any]], then: list[Event]
+) -> None:
+    hold(found, before, then)
+
+
+def hold(found: dict[str, Machine], before: list[dict[str, Any]], then: list[Event]) -> None:
+    """Hold what would happen against what then does."""
     cluster = Cluster(found)
     for one in before:
         cluster.do(PutApps([one], "D", force=True, partial=False))

@@ -16,7 +16,7 @@ from mesos_gpu.marathon.model.deployment import plan
 from mesos_gpu.marathon.model.groups import Group, Root
 from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from mesos_gpu.marathon.model.jobs import Job
-from mesos_gpu.marathon.model.usage import Held, Period, Sum
+from mesos_gpu.marathon.model.usage import Held, Period, RunTimes, Sum
 from mesos_gpu.marathon.state.actions import Save
 from mesos_gpu.marathon.state.state import Lasting
 from mesos_gpu.marathon.state.table import Table
@@ -94,6 +94,7 @@ def everything() -> Lasting:
         jobs={"night.train": job},
         usage=Table({"0+3600000": Period(0, 3_600_000, {"/a\t*\tann": had})}),
         usage_open=Table({"3600000\t/a\t*\tann": had}),
+        run_times=Table({"kind": RunTimes((1.5, 2.0), 7.0)}),
         counted_until_s=3600.5,
     )
 
@@ -111,7 +112,7 @@ def test_what_was_removed_is_gone(place: Place) -> None:
     place.store.save(saves_of(everything()))
     place.store.save([Save({"/a": None}, {"i": None}, {"d": None}, {"/a": None}, (None,), jobs={"night.train": None})])
     forgotten = {key: None for key in everything().usage}, {key: None for key in everything().usage_open}
-    place.store.save([Save({}, {}, {}, {}, usage=forgotten[0], usage_open=forgotten[1])])
+    place.store.save([Save({}, {}, {}, {}, usage=forgotten[0], usage_open=forgotten[1], run_times={"kind": None})])
     assert place.reopened() == Lasting(roots=everything().roots, counted_until_s=3600.5)
     place.store.save(saves_of(everything()))
     assert place.reopened() == everything()

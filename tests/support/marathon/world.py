@@ -9,7 +9,7 @@ from mesos_gpu.marathon.model.groups import Root
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import Job
 from mesos_gpu.marathon.model.task_ids import instance_of
-from mesos_gpu.marathon.model.usage import Period, Sum
+from mesos_gpu.marathon.model.usage import Period, RunTimes, Sum
 from mesos_gpu.marathon.state.actions import (
     Acknowledge,
     Call,
@@ -49,6 +49,7 @@ class Disk:
         self.jobs: dict[str, Job] = {}
         self.usage: dict[str, Period] = {}
         self.usage_open: dict[str, Sum] = {}
+        self.run_times: dict[str, RunTimes] = {}
         self.counted_until_s: float | None = None
 
     def save(self, change: Save) -> None:
@@ -64,6 +65,7 @@ class Disk:
             (self.jobs, change.jobs),
             (self.usage, change.usage),
             (self.usage_open, change.usage_open),
+            (self.run_times, change.run_times),
         ):
             for key, value in rows.items():
                 if value is None:
@@ -88,6 +90,7 @@ class Disk:
             jobs=Table(dict(self.jobs)),
             usage=Table(dict(self.usage)),
             usage_open=Table(dict(self.usage_open)),
+            run_times=Table(dict(self.run_times)),
             counted_until_s=self.counted_until_s,
         )
 
