@@ -55,3 +55,32 @@ def test_a_gpu_goes_to_who_needs_it_more_and_comes_back_also_over_restarts(new_b
     box.until("it is resumed", lambda: suspension(box) is None)
     (after,) = box.tasks("patient")
     assert after["id"] == before["id"]
+
+
+def test_a_part_of_a_card_goes_to_one_of_high_priority_and_comes_back_also_over_restarts(new_box: LiveBox) -> None:
+    box = new_box
+    box.up("--gpu_driver=simulated", "--simulated_gpus=1", "--shared_gpus=0", "--agents=1")
+    mine = {"cmd": USER, "cpus": 0.1, "mem": 64}
+    box.add({"id": "patient", "preemptible": True, "gpuShare": {"memGiB": 10, "weight": 2}, **mine})
+    box.until("it works", lambda: rounds(box, "patient") > 2)
+    (before,) = box.tasks("patient")
+    assert "is kept by: watcher" in box.ok("why", "patient")
+
+    text = json.dumps({"id": "urgent", "gpuShare": {"memGiB": 12, "highPriority": True}, **mine})
+    box.ok("app", "add", "-", text=text)
+    box.until("the urgent one works", lambda: rounds(box, "urgent") > 5)
+    assert suspension(box) == "suspended"
+    (line,) = [line for line in box.ok("app", "list").splitlines() if "patient" in line]
+    assert "suspended" in line
+    stood = rounds(box, "patient")
+
+    for pid in (box.status()["marathon"]["pid"], box.status()["agents"][0]["pid"]):
+        os.kill(pid, signal.SIGKILL)
+    box.until("it is still suspended", lambda: suspension(box) == "suspended")
+    box.until("it stands where it stood", lambda: rounds(box, "patient") == stood)
+
+    box.ok("app", "remove", "urgent")
+    box.until("it works again", lambda: rounds(box, "patient") > stood + 3)
+    box.until("it is resumed", lambda: suspension(box) is None)
+    (after,) = box.tasks("patient")
+    assert after["id"] == before["id"]

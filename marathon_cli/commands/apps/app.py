@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -110,10 +111,16 @@ class _Beside(NamedTuple):
     actions: Mapping[str, str]
     waiting: Mapping[str, str]
     devices: Mapping[str, str]
+    suspended: Mapping[str, int]
+    """How many of its tasks have their GPUs put away."""
 
 
 def _beside(marathon: Marathon, apps: Sequence[Mapping[str, Any]]) -> _Beside:
-    return _Beside(_actions(marathon), _waiting(marathon), _devices(marathon, apps))
+    # What has GPUs may be suspended: its tasks tell, and hold devices.
+    asks = any((item.get("gpus") or item.get("preemptible")) and item.get("tasksRunning") for item in apps)
+    tasks = marathon.tasks() if asks else []
+    suspended = Counter(str(task.get("appId")) for task in tasks if task.get("suspension"))
+    return _Beside(_actions(marathon), _waiting(marathon), _devices(marathon, apps, tasks), suspended)
 
 
 def _actions(marathon: Marathon) -> dict[str, str]:
@@ -130,14 +137,16 @@ def _actions(marathon: Marathon) -> dict[str, str]:
     return {name: ",".join(sorted(words)) for name, words in found.items()}
 
 
-def _devices(marathon: Marathon, apps: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _devices(
+    marathon: Marathon, apps: Sequence[Mapping[str, Any]], tasks: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
     """Return which GPUs the tasks of each app hold, `0,1@host`; nothing of agents of Mesos' own, which do not tell."""
     wanting = {str(item.get("id")) for item in apps if item.get("gpus") and item.get("tasksRunning")}
     if not wanting:
         return {}
-    tasks = [task for task in marathon.tasks() if str(task.get("appId")) in wanting]
+    theirs = [task for task in tasks if str(task.get("appId")) in wanting]
     held: dict[str, list[GpuLine]] = {}
-    for lines in held_gpus(marathon, tasks).values():
+    for lines in held_gpus(marathon, theirs).values():
         for line in lines:
             held.setdefault(str(line.app), []).append(line)
     return {app_id: by_agent(lines) for app_id, lines in held.items()}
@@ -170,6 +179,8 @@ def _status(item: Mapping[str, Any], beside: _Beside) -> str:
         return "stopped"
     if item.get("tasksUnhealthy"):
         return "unhealthy"
+    if away := beside.suspended.get(str(item.get("id"))):
+        return "suspended" if away >= running else f"{away} of {running} suspended"
     if running >= wanted:
         return "running"
     return "waiting" if str(item.get("id")) in beside.waiting else "starting"

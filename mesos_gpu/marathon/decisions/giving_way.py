@@ -25,7 +25,7 @@ def give_way(draft: Draft, units: Collection[str], taker: str) -> None:
             continue
         if (task.gang.id if task.gang is not None else instance.id) not in units:
             continue
-        if suspending.is_suspendable(spec):
+        if suspending.gives_gpus(spec):
             suspending.suspend(draft, instance, task, taker)
             continue
         ran_s = round(draft.now_s - (task.started_at_s or task.staged_at_s), 3)

@@ -14,6 +14,7 @@ from mesos_gpu.marathon.decisions import (
     group_requests,
     job_requests,
     lifecycle,
+    parts_first,
     pod_requests,
     requests,
     residency,
@@ -191,6 +192,8 @@ def next_tick_s(state: State, settings: Settings, moment: Moment) -> float | Non
     launch_s = next_launch_s(state, settings, moment)
     if launch_s is not None:
         times.append(launch_s)
+    if state.subscribed and any(parts_first.waits_first(state.app(app_id)) for app_id in set(state.waiting.values())):
+        times.append(moment.now_s + suspending.LOOK_S)
     times += [at for job in state.jobs.values() if (at := job.next_event_s()) is not None]
     limits = run_limits(state)
     for instance in state.instances.values():

@@ -1,8 +1,10 @@
 """Tasks whose GPUs are put away for an app of higher priority, and that have them again when it needs them no more.
 
-Only what says so: `preemptible` apps with whole GPUs and the label GPU_PREEMPTION=suspend (docs/do/sharing.md). What is
-to give way is `mesos_gpu.queueing`'s decision, as for tasks that are ended for others. The agent does it, and its word
-counts: a GPU is another's when the agent offers it, and the task's again when the agent says that it has it.
+Only what says so: `preemptible` apps with whole GPUs and the label GPU_PREEMPTION=suspend, which else are ended
+(docs/do/gangs.md), and `preemptible` apps with parts of shared GPUs, for those whose `gpuShare` has `highPriority`
+(docs/do/sharing.md), which are never ended for that. What is to give way is `mesos_gpu.queueing`'s decision. The agent
+does it, and its word counts: a GPU is another's when the agent offers it, and the task's again when the agent says that
+it has it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mesos_gpu.marathon.decisions import lifecycle
+from mesos_gpu.marathon.decisions import lifecycle, parts_first
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.instances import ASKED, AWAY, COMING, Instance, Phase, Task
 from mesos_gpu.marathon.state.actions import Publish, Say, Tell
@@ -24,15 +26,38 @@ AGAIN_S = 15.0
 """A message may get lost: so long an answer is waited for. It copies what is on the GPUs to the machine's memory."""
 IN_VAIN_S = 60.0
 """For so long a task stays suspended for an app that does not start; then it is ended for it, processors and all."""
+OFFERED_S = 5.0
+"""So long after a part was put away it may take to be offered and used."""
 LOOK_S = 2.0
 """How often it is looked whether what was put away may come back."""
 
 
-def is_suspendable(spec: RunSpec) -> bool:
-    """Return whether tasks of an app give way by having their GPUs put away."""
+def gives_gpus(spec: RunSpec) -> bool:
+    """Return whether tasks of an app give way by having their whole GPUs put away."""
     document = spec.document
     alone = spec.gpus > 0 and "gang" not in document and "containers" not in document
     return alone and bool(document.get("preemptible")) and document["labels"].get(LABEL) == WAY
+
+
+def for_high_shares(draft: Draft) -> None:
+    """Have parts of shared GPUs put away for apps of high priority that wait for such parts."""
+    for app_id in sorted(draft.waiting_apps()) if draft.subscribed else ():
+        spec, entry = draft.app(app_id), draft.queue.get(app_id)
+        ask = None if spec is None else parts_first.high_share(spec)
+        if spec is None or entry is None or ask is None or _comes(draft, app_id):
+            continue
+        if draft.now_s < entry.since_s + OFFERED_S:
+            continue  # another machine with room may be offered yet
+        for name in parts_first.victims(draft, spec, ask, IN_VAIN_S):
+            instance = draft.instances[name]
+            if instance.task is not None:
+                suspend(draft, instance, instance.task, app_id)
+
+
+def _comes(draft: Draft, taker: str) -> bool:
+    """Return whether something was put away for an app a moment ago, or is about to be."""
+    tasks = [one.task for one in draft.instances.values() if one.task is not None and one.task.suspended_for == taker]
+    return any(task.suspension == ASKED or draft.now_s < task.suspension_s + OFFERED_S for task in tasks)
 
 
 def given_back(task: Task, needed: Demand) -> Demand:
@@ -58,7 +83,11 @@ def heard(draft: Draft, instance: Instance, message: str) -> None:
     if task is None or not task.suspension:
         return
     if message.startswith(NOT_SUSPENDED) and task.suspension == ASKED:
-        _end(draft, instance, task, message)
+        if _has_whole(draft, instance):
+            _end(draft, instance, task, message)
+        else:
+            draft.actions.append(Say(f"{task.id} keeps its part: {message}"))
+            _put(draft, instance, replace(task, suspended_for=None), "")
     elif message.startswith(SUSPENDED):
         _put(draft, instance, task, AWAY)
         draft.revive_due = True
@@ -67,7 +96,8 @@ def heard(draft: Draft, instance: Instance, message: str) -> None:
     elif message.startswith(RESUMED):
         fields = {"appId": instance.app_id, "taskId": task.id, "slaveId": task.agent_id, "host": task.host}
         draft.actions.append(Publish("instance_resumed_event", fields))
-        _put(draft, instance, replace(task, suspended_for=None), "")
+        cards = parts_first.cards_after(task, message)
+        _put(draft, instance, replace(task, suspended_for=None, cards=cards), "")
 
 
 def watch(draft: Draft) -> None:
@@ -80,6 +110,7 @@ def watch(draft: Draft) -> None:
             _look(draft, instance, task)
         elif draft.now_s >= task.suspension_s + AGAIN_S:
             _ask(draft, instance, task, task.suspension)
+    for_high_shares(draft)
 
 
 def due_s(task: Task, now_s: float) -> float:
@@ -90,7 +121,10 @@ def due_s(task: Task, now_s: float) -> float:
 
 
 def _look(draft: Draft, instance: Instance, task: Task) -> None:
-    """Have GPUs back that nobody needs any more; where they alone did not help, the task ends for the other."""
+    """Have GPUs back that nobody needs any more; where they alone did not help, the task ends for the other.
+
+    One with a part of a GPU has it back then.
+    """
     takers = [one for one in draft.instances.values() if one.app_id == task.suspended_for]
     if any(one.active and one.task is not None and one.task.agent_id == task.agent_id for one in takers):
         return
@@ -98,7 +132,15 @@ def _look(draft: Draft, instance: Instance, task: Task) -> None:
         if draft.now_s >= task.suspension_s + LOOK_S:
             _ask(draft, instance, task, COMING)
     elif draft.now_s >= task.suspension_s + IN_VAIN_S:
-        _end(draft, instance, task, "its GPUs alone did not let it start")
+        if _has_whole(draft, instance):
+            _end(draft, instance, task, "its GPUs alone did not let it start")
+        else:
+            _ask(draft, instance, task, COMING)
+
+
+def _has_whole(draft: Draft, instance: Instance) -> bool:
+    spec = draft.spec_of(instance)
+    return spec is None or spec.gpus > 0
 
 
 def _end(draft: Draft, instance: Instance, task: Task, why: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from mesos_gpu.marathon.decisions import lifecycle, residency
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.gpu_shares import cards_taken
 from mesos_gpu.marathon.matching.matching import Match, Pool, Reason, Refusal, accepted_roles, match, pool_of
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.pod_taskinfo import task_group
@@ -219,6 +220,7 @@ def task_of(
         region=offer.region,
         zone=offer.zone,
         gang=gang,
+        cards=cards_taken(found.whole),
         held=held_by(spec, found.whole, draft.settings.user),
     )
 

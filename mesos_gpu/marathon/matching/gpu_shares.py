@@ -63,6 +63,19 @@ def _take(ask: ShareAsk, usable: Resources, roles: Sequence[str], cards: Mapping
     return taken
 
 
+def rooms_of(ask: ShareAsk, resources: Resources, attributes: Sequence[tuple[str, str]]) -> dict[int, tuple[int, int]]:
+    """Return the GiB and slices that an offer has of each card that an ask could use, whatever is free of it."""
+    cards = read_cards(dict(attributes).get(CARDS_ATTRIBUTE, ""))
+    memory, slices = units(resources, GPU_MEM), units(resources, GPU_SLICES)
+    return {card: (len(memory.get(card, ())), len(slices.get(card, ()))) for card in cards if _wanted(ask, card, cards)}
+
+
+def cards_taken(taken: Resources) -> tuple[int, ...]:
+    """Return the cards that resources have parts of, that of the largest part first, as `take_shares` gives them."""
+    memory = units(taken, GPU_MEM)
+    return tuple(sorted(memory, key=lambda card: (-len(memory[card]), card)))
+
+
 def _wanted(ask: ShareAsk, card: int, cards: Mapping[int, CardLabel]) -> bool:
     label = cards.get(card)
     names = {str(card)} | ({label.uuid} if label is not None else set())

@@ -182,6 +182,8 @@ class Task:
     """The app for which its GPUs were put away."""
     suspension_s: float = 0.0
     """When `suspension` last changed, or was last asked for."""
+    cards: tuple[int, ...] = ()
+    """The shared cards that it has parts of, by index, that of the largest part first."""
     held: Held | None = None
     """What it has; None of one that was started by a version that did not count that."""
     counted_s: float = 0.0

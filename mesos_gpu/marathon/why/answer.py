@@ -87,18 +87,21 @@ def answer(it: Situation) -> Answer:
     verdicts = sorted(it.verdicts, key=lambda v: order["now" if v.now else "ever" if v.ever else "never"])
     said = said_by_marathon(it.queued)
     kept = _kept(it)
-    if kept and state in ("waiting", "blocked", "impossible"):
+    if kept and state in ("waiting", "blocked", "impossible", "running"):
         remedies = [*remedies, kept]
     change = None if failure is not None or state not in ("waiting", "impossible", "blocked") else _smallest(it)
     return Answer(it.wish.id, state, headline, tuple(verdicts), said, tuple(remedies), failure, change)
 
 
 def _kept(it: Situation) -> str:
-    """Return what would keep its parts of GPUs to their memory, where something could run it; empty without parts."""
-    levels = sorted({level for agent in it.agents for level in memory_levels(it.wish, agent)})
+    """Return what keeps its parts of GPUs to their memory where it runs, or would where it could; "" without parts."""
+    mine = {str(task.get("slaveId")) for task in it.app.get("tasks") or []} if it.running else set()
+    agents = [agent for agent in it.agents if not mine or agent.id in mine]
+    levels = sorted({level for agent in agents for level in memory_levels(it.wish, agent)})
     if not levels:
         return ""
-    return f"the memory of its part of a GPU would be kept by: {', '.join(levels)} (docs/do/sharing.md, Memory)"
+    would = "is" if mine else "would be"
+    return f"the memory of its part of a GPU {would} kept by: {', '.join(levels)} (docs/do/sharing.md, Memory)"
 
 
 def _smallest(it: Situation) -> Change | None:

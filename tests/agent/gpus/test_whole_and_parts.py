@@ -27,6 +27,7 @@ from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share, SharedCard
 from mesos_gpu.mesos.shares.levels import Level
+from tests.support.histories import examples
 
 DRIVER = SimulatedDriver(5)
 GPUS = DRIVER.gpus()
@@ -275,7 +276,7 @@ async def _life(host: Host, asked: Sequence[tuple[str, ContainerId]], troubles: 
     await host.suspender.close()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(15))
 @given(
     st.lists(st.tuples(st.sampled_from(["suspend", "resume"]), st.sampled_from([A, B, C])), max_size=10),
     st.lists(st.sampled_from([Crash, Crash, None]), max_size=6),
@@ -287,7 +288,7 @@ def test_killed_at_any_moment_no_unit_is_had_twice_and_no_task_is_lost(
     asyncio.run(_life(Host(tmp_path_factory.mktemp("host")), asked, troubles, every))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(15))
 @given(
     st.lists(st.tuples(st.sampled_from(["suspend", "resume"]), st.sampled_from([A, B, C])), max_size=10),
     st.sampled_from([DeviceError, ContainerError]),

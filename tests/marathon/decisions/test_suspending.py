@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
-from mesos_gpu.marathon.decisions.suspending import AGAIN_S, IN_VAIN_S, LOOK_S
+from mesos_gpu.marathon.decisions.suspending import AGAIN_S, IN_VAIN_S, LOOK_S, OFFERED_S
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.state.actions import Action, Kill, Launch, Publish, Tell
 from mesos_gpu.marathon.state.events import Offered, Tick
 from mesos_gpu.marathon.views.views import app_view
 from mesos_gpu.mesos.shares.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUMED, SUSPENDED, WORDS
 from tests.support.marathon.builders import SETTINGS, Run, app, offer, only, status
+from tests.support.sharing.parts import ranges
 
 SHARED = replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED)
 CHEAP = app("/cheap", gpus=1, cpus=0.1, mem=32, preemptible=True, labels={"GPU_PREEMPTION": "suspend"})
@@ -120,3 +123,82 @@ def test_a_task_whose_gpus_alone_do_not_help_is_ended_after_a_while() -> None:
     offered(run, "O3", cpus=0.1)
     assert only(run.do(Tick(), after_s=IN_VAIN_S / 2), Kill) == []
     assert [kill.task_id for kill in only(run.do(Tick(), after_s=IN_VAIN_S / 2), Kill)] == [task]
+
+
+PART = app("/part", cpus=0.1, mem=32, preemptible=True, gpuShare={"memGiB": 10, "weight": 2})
+HIGH = app("/high", cpus=0.1, mem=32, gpuShare={"memGiB": 8, "highPriority": True})
+CARD = [{"name": "gpu_shared_cards", "type": "TEXT", "text": {"value": "0=GPU-a/16/watcher"}}]
+
+
+def card_offered(run: Run, name: str, memory: tuple[int, int], slices: tuple[int, int] = (2, 24)) -> Sequence[Action]:
+    """Offer what is free of one shared card."""
+    document = offer(name, agent="S1", host="h1")
+    parts = [ranges("gpu_mem", memory), ranges("gpu_slices", slices)]
+    return run.do(Offered([{**document, "resources": [*document["resources"], *parts], "attributes": CARD}]))
+
+
+def contended_card(part: dict[str, Any] = PART, high: dict[str, Any] = HIGH) -> tuple[Run, str, list[Action]]:
+    """Return a run in which one card is mostly the first app's and the second wants half, what was done about it."""
+    run = Run(settings=SHARED)
+    run.subscribe()
+    run.put(part)
+    card_offered(run, "O1", (0, 15), (0, 24))
+    (task,) = run.tasks("/part")
+    run.do(status(task))
+    run.put(high)
+    card_offered(run, "O2", (10, 15))
+    assert next_tick_s(run.state, SHARED, run.moment) is not None
+    return run, task, list(run.do(Tick(), after_s=OFFERED_S))
+
+
+def test_a_preemptible_part_is_put_away_for_one_of_high_priority_and_had_again() -> None:
+    run, task, actions = contended_card()
+    assert (told(actions), only(actions, Kill)) == ([(task, "mesos-gpu suspend")], [])
+    assert told(run.do(Tick(), after_s=LOOK_S)) == [], "once is enough"
+    run.do(word(task, f"{SUSPENDED}..."))
+    assert suspension(run, "/part") == "suspended"
+    assert told(run.do(Tick(), after_s=LOOK_S)) == [], "what it gave back was not offered yet"
+    (launch,) = only(card_offered(run, "O3", (10, 25)), Launch)
+    assert launch.task_infos[0]["name"] == "high"
+    (taker,) = run.tasks("/high")
+    run.do(status(taker))
+    run.put(HIGH | {"instances": 0}, force=True)
+    run.do(status(taker, "TASK_KILLED"))
+    assert told(run.do(Tick(), after_s=LOOK_S)) == [(task, "mesos-gpu resume")]
+    run.do(word(task, f"{RESUMED}GPU 3 (GPU-d)"))
+    assert suspension(run, "/part") is None
+    assert [one.task.cards for one in run.state.instances.values() if one.task is not None and one.task.id == task] == [
+        (3,)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "high"),
+    [
+        (PART | {"preemptible": False}, HIGH),
+        (PART | {"gpuShare": {"memGiB": 10, "highPriority": True}}, HIGH),
+        (PART, HIGH | {"gpuShare": {"memGiB": 8}}),
+        (PART, HIGH | {"gpuShare": {"memGiB": 17, "highPriority": True}}),
+        (PART, HIGH | {"cpus": 40}),
+    ],
+)
+def test_nobody_is_suspended_who_did_not_agree_or_for_whom_it_would_be_no_use(
+    part: dict[str, Any], high: dict[str, Any]
+) -> None:
+    _, _, actions = contended_card(part, high)
+    assert (told(actions), only(actions, Kill)) == ([], [])
+
+
+def test_a_part_that_cannot_be_put_away_runs_on_and_is_not_asked_for_again_at_once() -> None:
+    run, task, _ = contended_card()
+    assert only(run.do(word(task, f"{NOT_SUSPENDED}no driver")), Kill) == []
+    assert suspension(run, "/part") is None
+    card_offered(run, "O3", (10, 15))
+    assert told(run.do(Tick(), after_s=IN_VAIN_S / 2)) == []
+
+
+def test_a_part_whose_suspension_was_in_vain_is_had_again() -> None:
+    run, task, _ = contended_card()
+    run.do(word(task, f"{SUSPENDED}..."))
+    actions = run.do(Tick(), after_s=IN_VAIN_S)
+    assert (told(actions), only(actions, Kill)) == ([(task, "mesos-gpu resume")], [])

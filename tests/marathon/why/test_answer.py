@@ -177,3 +177,14 @@ def test_an_app_whose_gpus_are_put_away_says_for_whom() -> None:
     away = {"id": "a", "suspension": {"state": "suspended", "for": "/urgent", "since": "2023-01-01T00:00:00.000Z"}}
     found = asked(app(instances=2) | {"tasks": [away, {"id": "b"}]}, queued=None, running=2)
     assert "1 of them suspended for /urgent" in found.headline
+
+
+def test_what_keeps_a_running_app_to_its_part_is_said_of_the_agents_that_run_it() -> None:
+    document = app(gpus=0, gpuShare={"memGiB": 6}, tasks=[{"id": "t", "slaveId": "A-a"}])
+    there = agent("a", attributes={"gpu_shared_cards": "0=GPU-a/16/watcher"})
+    elsewhere = agent("b", attributes={"gpu_shared_cards": "0=GPU-b/16/cgroup"})
+    found = asked(document, [there, elsewhere], queued=None, running=1)
+    assert (found.state, found.remedies) == (
+        "running",
+        ("the memory of its part of a GPU is kept by: watcher (docs/do/sharing.md, Memory)",),
+    )
