@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,11 @@ from mesos_gpu.errors import MesosGpuError, NotFound, Refused
 from mesos_gpu.marathon.why.facts import Judging, of_app
 from mesos_gpu.marathon.why.failure import pod_document
 from mesos_gpu.marathon.why.situation import Situation
-from mesos_gpu.marathon.why.wish import wish_of
+from mesos_gpu.marathon.why.wish import Wish, wish_of
 
 if TYPE_CHECKING:
     from marathon_cli.clients.client import Marathon
+    from mesos_gpu.mesos.clients.agents import Agent
 
 
 def inquire(marathon: Marathon, app_id: str, say: Callable[[str], None]) -> Situation:
@@ -25,7 +26,7 @@ def inquire(marathon: Marathon, app_id: str, say: Callable[[str], None]) -> Situ
     situation = of_app(document, wish, queued, marathon.deployments(blockers=True))
     situation["now"] = datetime.now(timezone.utc)
     if queued is None:
-        return Situation(**situation)
+        return Situation(**situation, agents=_sharing(marathon, wish))
     info = marathon.info()
     features = (info.get("marathon_config") or {}).get("features")
     situation["takes_gpu_offers"] = features is None or "gpu_resources" in features
@@ -46,6 +47,22 @@ def inquire(marathon: Marathon, app_id: str, say: Callable[[str], None]) -> Situ
     finally:
         cluster.close()
     return Situation(**situation, **judging.fields(), roles=roles)
+
+
+def _sharing(marathon: Marathon, wish: Wish) -> Sequence[Agent]:
+    """Return the agents, where they tell what keeps an app to its part of a GPU; none for an app without one."""
+    if not wish.shares:
+        return ()
+    try:
+        cluster = Cluster.of(marathon)
+    except MesosGpuError:
+        return ()
+    try:
+        return cluster.agents()
+    except MesosGpuError:
+        return ()
+    finally:
+        cluster.close()
 
 
 def _document(marathon: Marathon, app_id: str, queued: Mapping[str, Any] | None) -> dict[str, Any]:

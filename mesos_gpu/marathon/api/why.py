@@ -58,12 +58,14 @@ class WhyApi:
         ]
         known = of_app(document, wish, queued, deployments)
         known["takes_gpu_offers"] = "gpu_resources" in (self._info()["marathon_config"].get("features") or ())
-        if queued is None:
+        if queued is None and not wish.shares:
             return Situation(**known)
         try:
             agents, roles = await asyncio.gather(self.agents(credentials), self._roles(credentials))
         except MesosGpuError:
             return Situation(**known, agents_known=False)
+        if queued is None:
+            return Situation(**known, agents=agents, roles=roles)
         judging = Judging.of(document, wish, queued, agents)
         apps: dict[str, str] = {
             i.shown_task_id: i.app_id for i in state.instances.values() if i.shown_task_id is not None
