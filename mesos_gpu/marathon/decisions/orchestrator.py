@@ -14,7 +14,6 @@ from mesos_gpu.marathon.decisions import (
     group_requests,
     job_requests,
     lifecycle,
-    parts_first,
     pod_requests,
     requests,
     residency,
@@ -37,6 +36,7 @@ from mesos_gpu.marathon.decisions.progress import settle
 from mesos_gpu.marathon.decisions.roles import ask_for_roles
 from mesos_gpu.marathon.decisions.run_limits import ends_s, run_limits
 from mesos_gpu.marathon.decisions.updates import COMING_UP, reconcile, start_timeout_s, take_status, watch
+from mesos_gpu.marathon.matching.parts_first import high_share
 from mesos_gpu.marathon.model.instances import Cause, Phase, moved
 from mesos_gpu.marathon.state.accounting import account, take_measured
 from mesos_gpu.marathon.state.actions import (
@@ -192,7 +192,7 @@ def next_tick_s(state: State, settings: Settings, moment: Moment) -> float | Non
     launch_s = next_launch_s(state, settings, moment)
     if launch_s is not None:
         times.append(launch_s)
-    if state.subscribed and any(parts_first.waits_first(state.app(app_id)) for app_id in set(state.waiting.values())):
+    if state.subscribed and any(high_share(state.app(app_id)) for app_id in set(state.waiting.values())):
         times.append(moment.now_s + suspending.LOOK_S)
     times += [at for job in state.jobs.values() if (at := job.next_event_s()) is not None]
     limits = run_limits(state)

@@ -9,16 +9,23 @@ it has it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mesos_gpu.marathon.decisions import lifecycle, parts_first
+from mesos_gpu.errors import BadResources
+from mesos_gpu.marathon.decisions import lifecycle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching import parts_first
+from mesos_gpu.marathon.matching.matching import Reason
+from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.instances import ASKED, AWAY, COMING, Instance, Phase, Task
 from mesos_gpu.marathon.state.actions import Publish, Say, Tell
 from mesos_gpu.marathon.state.draft import Draft
+from mesos_gpu.marathon.state.queue_entry import QueueEntry
 from mesos_gpu.mesos.shares.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUME, RESUMED, SUSPEND, SUSPENDED, data_of
 from mesos_gpu.placement.demand import Demand
+from mesos_gpu.queueing.parts import Sharer
 
 LABEL, WAY = "GPU_PREEMPTION", "suspend"
 
@@ -28,6 +35,8 @@ IN_VAIN_S = 60.0
 """For so long a task stays suspended for an app that does not start; then it is ended for it, processors and all."""
 OFFERED_S = 5.0
 """So long after a part was put away it may take to be offered and used."""
+FRESH_S = 60.0
+"""What was free of an agent's cards so long ago says nothing of them any more."""
 LOOK_S = 2.0
 """How often it is looked whether what was put away may come back."""
 
@@ -42,16 +51,38 @@ def gives_gpus(spec: RunSpec) -> bool:
 def for_high_shares(draft: Draft) -> None:
     """Have parts of shared GPUs put away for apps of high priority that wait for such parts."""
     for app_id in sorted(draft.waiting_apps()) if draft.subscribed else ():
-        spec, entry = draft.app(app_id), draft.queue.get(app_id)
-        ask = None if spec is None else parts_first.high_share(spec)
-        if spec is None or entry is None or ask is None or _comes(draft, app_id):
+        ask = parts_first.high_share(draft.app(app_id))
+        if ask is None or _comes(draft, app_id):
             continue
-        if draft.now_s < entry.since_s + OFFERED_S:
+        entry = draft.queue.get(app_id)
+        if entry is None or draft.now_s < entry.since_s + OFFERED_S:
             continue  # another machine with room may be offered yet
-        for name in parts_first.victims(draft, spec, ask, IN_VAIN_S):
+        for name in parts_first.victims(ask, _lacking_parts(draft, entry), list(_sharers(draft))):
             instance = draft.instances[name]
             if instance.task is not None:
                 suspend(draft, instance, instance.task, app_id)
+
+
+def _lacking_parts(draft: Draft, entry: QueueEntry) -> Iterator[Offer]:
+    """Yield the last offers that would do for what waits, but for their cards."""
+    for unused in entry.last_offers.values():
+        if set(unused.reasons) == {Reason.INSUFFICIENT_GPUS} and draft.now_s <= unused.at_s + FRESH_S:
+            try:
+                yield Offer.from_json(unused.offer)
+            except (BadResources, KeyError):
+                continue
+
+
+def _sharers(draft: Draft) -> Iterator[Sharer]:
+    """Yield the tasks that may be suspended; not those of which that was in vain, or refused, a moment ago."""
+    for instance in draft.instances.values():
+        task, spec = instance.task, draft.spec_of(instance)
+        if task is None or spec is None or instance.phase is not Phase.RUNNING or not instance.wanted:
+            continue
+        rested = not task.suspension_s or draft.now_s >= task.suspension_s + IN_VAIN_S
+        free = not task.suspension and task.id not in draft.kills
+        if rested and free and task.cards and parts_first.gives_part(spec):
+            yield parts_first.sharer(instance, task, spec)
 
 
 def _comes(draft: Draft, taker: str) -> bool:

@@ -1,0 +1,53 @@
+"""Apps whose `gpuShare` has `highPriority`, and those that are suspended for them (docs/do/sharing.md). Pure.
+
+Whom it hits is `mesos_gpu.queueing.parts`' decision.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.gpu_shares import rooms_of
+from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.model.instances import Instance, Task
+from mesos_gpu.mesos.shares.cgpu import ShareAsk
+from mesos_gpu.queueing.parts import PartAsk, Sharer, who_is_suspended
+
+
+def high_share(spec: RunSpec | None) -> ShareAsk | None:
+    """Return the part that an app asks for whose tasks come before others; None where it is no such app."""
+    share = None if spec is None or spec.resident else _share(spec)
+    return share if share is not None and share.high_priority else None
+
+
+def gives_part(spec: RunSpec) -> bool:
+    """Return whether tasks of an app are suspended for others' of high priority: `preemptible` ones with a part."""
+    share = _share(spec)
+    return share is not None and not share.high_priority and bool(spec.document.get("preemptible"))
+
+
+def _share(spec: RunSpec) -> ShareAsk | None:
+    return None if spec.is_pod or "gang" in spec.document else spec.shares[0]
+
+
+def victims(ask: ShareAsk, offers: Iterable[Offer], sharers: Sequence[Sharer]) -> tuple[str, ...]:
+    """Return the instances that are to be suspended for an app; `offers` would do but for what is free of cards."""
+    rooms = {str(offer.agent_id): rooms_of(ask, offer.resources, offer.attributes) for offer in offers}
+    return who_is_suspended(PartAsk(ask.mem_gib, ask.weight), rooms, sharers)
+
+
+def sharer(instance: Instance, task: Task, spec: RunSpec) -> Sharer:
+    """Return a task with parts of cards as one that may be suspended."""
+    share = spec.shares[0]
+    amounts = sorted(share.mem_gib, reverse=True) if share is not None else []
+    weight = 0 if share is None else share.weight
+    parts = {card: (amount, weight) for card, amount in zip(task.cards, amounts, strict=False)}
+    return Sharer(instance.id, str(task.agent_id), parts, task.started_at_s or task.staged_at_s)
+
+
+def cards_after(task: Task, message: str) -> tuple[int, ...]:
+    """Return the cards of a task whose agent said `resumed on GPU 1 (GPU-...)`: one may have become another."""
+    named = tuple(int(index) for index in re.findall(r"(?:GPU|,) (\d+) \(", message))
+    return named if len(task.cards) == len(named) == 1 else task.cards
