@@ -17,7 +17,8 @@ from mesos_gpu.agent.gpus.sharing_settings import SharingSettings, sharing_setti
 from mesos_gpu.agent.mig.settings import divisions
 from mesos_gpu.agent.model.container_logger import ContainerLogger, read_logger
 from mesos_gpu.agent.model.executors import ExecutorPatience
-from mesos_gpu.agent.running.hardening import open_hardening, open_user_namespaces
+from mesos_gpu.agent.model.namespace_exits import NamespaceExits
+from mesos_gpu.agent.running.hardening import open_exits, open_hardening, open_user_namespaces
 from mesos_gpu.agent.running.images import ImageSettings, image_settings
 from mesos_gpu.agent.running.networks import NetworkSettings, domain_socket, network_settings
 from mesos_gpu.container.host.disk import DiskRules
@@ -121,6 +122,7 @@ class TaskSettings:
     logger: ContainerLogger | None
     users: IdRange | None
     """The host's numbers of users in containers' user namespaces; None: containers have none."""
+    exits: NamespaceExits
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,5 +278,6 @@ def _tasks(flags: Mapping[str, Any]) -> TaskSettings:
         hardening=hardening,
         profiles=profiles,
         logger=read_logger(flags),
-        users=open_user_namespaces(flags["userns_remap"]),
+        users=(users := open_user_namespaces(flags["userns_remap"])),
+        exits=open_exits(users, allowed=flags["userns_remap_exempt"]),
     )

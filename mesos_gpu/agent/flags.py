@@ -223,6 +223,13 @@ FLAGS: Sequence[Flag] = (
         "FIRST:COUNT, such as 100000:65536: each container has a user namespace, in which users 0 to COUNT - 1 are the "
         "host's from FIRST on, who own nothing there; default: containers' users are the host's.",
     ),
+    Flag(
+        "userns_remap_exempt",
+        "boolean",
+        False,
+        "Let tasks with the label USERNS=host do without the user namespace of --userns_remap, if run_tasks lets their "
+        "framework's principal run tasks as root.",
+    ),
     Flag("cgroups_root", "text", "mesos", "Name of the cgroup that containers are put under."),
     Flag("cgroups_enable_cfs", "boolean", False, "Hold containers to their CPUs even when others are idle."),
     Flag(

@@ -233,6 +233,7 @@ def _identity(configuration: Configuration, endpoint: Endpoint) -> Identity:
         domain_socket="" if domain_socket is None else str(domain_socket),
         domain_socket_for_all=tasks.domain_socket_for_all,
         logger=tasks.logger,
+        exits=tasks.exits,
     )
 
 

@@ -133,6 +133,7 @@ def test_containers_are_filtered_unless_somebody_says_otherwise(tmp_path: Path) 
         (["--seccomp_config_dir=/tmp", "--seccomp_profile_name=none.json"], "seccomp_profile_name"),
         (["--seccomp_config_dir=/tmp", "--seccomp_profile_name=../x"], "seccomp_profile_name"),
         (["--container_pids_limit=-1"], "container_pids_limit"),
+        (["--userns_remap_exempt"], "userns_remap_exempt"),
         (["--userns_remap=default"], "userns_remap"),
         (["--userns_remap=1600000000:1000"], "userns_remap"),
         (["--userns_remap=0:65536"], "userns_remap"),

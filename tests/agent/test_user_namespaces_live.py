@@ -62,3 +62,20 @@ def _uid(process: Path) -> int:
         return os.stat(process).st_uid  # noqa: PTH116
     except OSError:
         return 0
+
+
+async def test_a_task_that_may_do_without_is_who_it_is_on_the_host(place: Path) -> None:
+    who = "xargs < /proc/self/uid_map; id -u; echo looked; exec sleep 600"
+    out = {"labels": {"labels": [{"key": "USERNS", "value": "host"}]}}
+    async with live_agent(place, FLAG, "--userns_remap_exempt") as agent:
+        agent.run("out", "", command={"value": who, "user": "nobody"}, gpus=1, **out)
+        agent.run("in", "", command={"value": who, "user": "nobody"}, gpus=1)
+        assert (await agent.until_said("out", "looked")).splitlines() == ["0 0 4294967295", "65534", "looked"]
+        assert (await agent.until_said("in", "looked")).splitlines() == ["0 1600000000 65536", "65534", "looked"]
+        # The next agent, which lets nobody out, takes it over as it is.
+        await agent.signal(signal.SIGKILL)
+        await agent.start(FLAG)
+        agent.run("again", "", command={"value": who, "user": "nobody"}, **out)
+        assert "(--userns_remap_exempt)" in (await agent.reaches("again", "TASK_ERROR"))["message"]
+        agent.kill("out")
+        await agent.reaches("out", "TASK_KILLED")

@@ -80,6 +80,7 @@ def _run(state: AgentState, event: ev.RunTask, at: Moment) -> list[Action]:
         resource_version=state.resource_version,
         draining=state.departure.drain is not None,
         acls=state.identity.acls,
+        exits=state.identity.exits,
     )
     if event.group or "executor" in event.tasks[0]:
         return actions + start_hosted(state, framework, event, refused, at)

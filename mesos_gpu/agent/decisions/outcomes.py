@@ -12,6 +12,7 @@ from mesos_gpu.agent.model import cdi_names, device_units
 from mesos_gpu.agent.model.events import Identity, RunTask
 from mesos_gpu.agent.model.executors import DEFAULT, Executor, ExecutorPatience
 from mesos_gpu.agent.model.frameworks import Framework
+from mesos_gpu.agent.model.namespace_exits import ALL_ALIKE, NamespaceExits
 from mesos_gpu.agent.model.paths import is_path_safe
 from mesos_gpu.agent.model.status import how_it_ended, verdict_of
 from mesos_gpu.agent.model.tasks import Fate, Phase, Task
@@ -29,10 +30,21 @@ def _dropped(framework: Framework, reason: str, message: str, state: str = "TASK
 
 
 def refused_run(
-    event: RunTask, framework: Framework, *, resource_version: str, draining: bool, acls: Acls = OPEN
+    event: RunTask,
+    framework: Framework,
+    *,
+    resource_version: str,
+    draining: bool,
+    acls: Acls = OPEN,
+    exits: NamespaceExits = ALL_ALIKE,
 ) -> Verdict | None:
     """Return why none of the tasks of a message may run, or None."""
-    unauthorized = next(filter(None, (run_refusal(acls, framework, info) for info in event.tasks)), None)
+    refusals = (
+        run_refusal(acls, framework, info)
+        or exits.refusal(acls, framework.info, info, hosted=event.group or "executor" in info)
+        for info in event.tasks
+    )
+    unauthorized = next(filter(None, refusals), None)
     if unauthorized is not None:
         reason = "REASON_TASK_GROUP_UNAUTHORIZED" if event.group else "REASON_TASK_UNAUTHORIZED"
         return Verdict("TASK_ERROR", AGENT, reason, unauthorized)

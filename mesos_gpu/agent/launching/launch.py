@@ -119,6 +119,7 @@ def task_container(
         share=share_of([task]),
         device_units=units_of(resources, identity.gpus_from),
         cdi_devices=cdi_names.asked([task]),
+        host_users=identity.exits.takes(task),
     )
 
 

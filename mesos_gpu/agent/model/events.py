@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from mesos_gpu.agent.model.container_logger import ContainerLogger
 from mesos_gpu.agent.model.executors import ExecutorKey
+from mesos_gpu.agent.model.namespace_exits import ALL_ALIKE, NamespaceExits
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.checks import News
@@ -35,7 +36,7 @@ class Identity:
     executor to do the same. `shared_cards` are the GPUs that tasks share, by the driver's number, and
     `share_require` is what tasks must be kept to their memory by, at least. `gpus_from` is the resource of device
     plugins whose units are `gpus`; `cdi_kinds` are those CDI devices that tasks may have. A `logger` limits what is
-    kept of what tasks say.
+    kept of what tasks say. `exits`: who does without a user namespace, where others have one.
     """
 
     agent_id: AgentId
@@ -59,6 +60,7 @@ class Identity:
     gpus_from: str | None = None
     cdi_kinds: tuple[str, ...] = ()
     logger: ContainerLogger | None = None
+    exits: NamespaceExits = ALL_ALIKE
 
 
 # --- what happens ---------------------------------------------------------------------------------------------------

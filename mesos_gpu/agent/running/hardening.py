@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mesos_gpu.agent.model.namespace_exits import NamespaceExits
 from mesos_gpu.container.life.opening import usual_hardening
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.spec.hardening import Hardening
@@ -88,3 +89,10 @@ def open_user_namespaces(text: str | None) -> IdRange | None:
             words = f"the {name} of this host, {number}, lies in {ids}, so that containers could act as it"
             raise BadFlag("userns_remap", f"{words}; name a range that is nobody's, as /etc/subuid would")
     return ids
+
+
+def open_exits(users: IdRange | None, *, allowed: bool) -> NamespaceExits:
+    """Return which tasks may do without a user namespace. Raises BadFlag where nobody has one."""
+    if allowed and users is None:
+        raise BadFlag("userns_remap_exempt", "exempts tasks from --userns_remap, which is not given")
+    return NamespaceExits(remapped=users is not None, allowed=allowed)

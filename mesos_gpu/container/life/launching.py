@@ -110,7 +110,7 @@ class Launcher:
             self._cgroups.expect()
             user, roots = find_user(config.user), _written_by_tasks(config, outermost)
             check_sandbox(config.sandbox, roots)  # else the runtime would make it, on the host
-            ids = self._remapping.admit(container, outermost)
+            ids = self._remapping.admit(container, outermost, host_users=config.host_users)
             self._checkpoints.save(container.record)
             stages.mark("on record")
         image = None

@@ -42,9 +42,11 @@ class Remapping:
         self.namespaces = UserNamespaces()
         """Those that owners of files are taken from; for the mounts' own thread."""
 
-    def admit(self, container: LiveContainer, outermost: LiveContainer | None) -> IdRange | None:
+    def admit(
+        self, container: LiveContainer, outermost: LiveContainer | None, *, host_users: bool = False
+    ) -> IdRange | None:
         """Return the numbers of a container, as it is from now on recorded: a nested one has its outermost parent's."""
-        ids = self._ids
+        ids = None if host_users else self._ids
         if outermost is not None:
             ids = read_range(outermost.record.users) if outermost.record.users else None
         container.record = msgspec.structs.replace(container.record, users="" if ids is None else str(ids))

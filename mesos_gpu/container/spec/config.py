@@ -92,6 +92,7 @@ class ContainerConfig:
     `output` limits what is kept of what it says.
     `device_units` are what it asks of device plugins, by resource, `cdi_devices` the CDI devices that it asks for by
     name; `device_plan` is what came of both. Nested containers have that of their outermost one.
+    With `host_users` it has no user namespace, where others of its agent have one.
     """
 
     container_id: ContainerId
@@ -119,6 +120,7 @@ class ContainerConfig:
     device_units: Mapping[str, int] = field(default_factory=dict)
     cdi_devices: tuple[str, ...] = ()
     device_plan: LaunchPlan | None = None
+    host_users: bool = False
 
     @property
     def sandbox_volumes(self) -> tuple[Volume, ...]:
