@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -16,23 +17,24 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import requests
-
 from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
+from mesos_gpu.local import asking
 from mesos_gpu.local.credentials import FOLDER, credential
+from mesos_gpu.local.forked import SERVICES, preload, rename
+from mesos_gpu.local.forks import Preloading
 from mesos_gpu.local.group import with_members
-from mesos_gpu.local.plan import MAX_LOG_MIB, MESOS_ROLE, GpuChoice, UpOptions, program
+from mesos_gpu.local.plan import MAX_LOG_MIB, MESOS_ROLE, ROOM, GpuChoice, UpOptions, program
 from mesos_gpu.local.pools import DEFAULT
 from mesos_gpu.local.record import Box, Records, Service, is_alive
 from mesos_gpu.local.returning import named, what_runs
 from mesos_gpu.local.supervisor import AGENT_STOP_S, KEEP_TASKS, STOP_S, Supervisor, check_ended
 from mesos_gpu.mesos.dcos.switches import ISOLATION, SCARCE
+from mesos_gpu.mesos.security.tls_settings import without_tls
 from mesos_gpu.process.log_file import LogFile
 from mesos_gpu.process.program import read_switches
 
 log = logging.getLogger(__name__)
 
-_ASK_TIMEOUT_S = 5.0
 UNAUTHORIZED = 401
 Login: TypeAlias = tuple[str, str] | None
 # The supervisor's own limits for three services one after another, and a little for itself.
@@ -125,9 +127,15 @@ def status(work_dir: Path) -> dict[str, Any]:
 
 
 def serve_detached(argv: list[str]) -> int:
-    """Be the supervisor of a detached box: argv is [options as JSON, file descriptor to report to]."""
+    """Be the supervisor of a detached box: argv is [options as JSON, file descriptor to report to, room]."""
     given = json.loads(argv[0])
     options = UpOptions(**{**given, "work_dir": Path(given["work_dir"]), "pools": tuple(given["pools"])})
+    # Before there are threads, an event loop or files that are not its own.
+    for _ in preload(SERVICES):
+        pass
+    preloading = Preloading.forked(options.work_dir, SERVICES)
+    gc.enable()
+    rename("supervisor", [*program("mesos_gpu.local"), *argv[:2]])
     report = os.fdopen(int(argv[1]), "w")
     handler = LogFile(MAX_LOG_MIB << 20)
     logging.basicConfig(handlers=[handler], level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s")
@@ -137,7 +145,7 @@ def serve_detached(argv: list[str]) -> int:
         report.close()
 
     try:
-        asyncio.run(Supervisor(options).run(ready))
+        asyncio.run(Supervisor(options, preloading).run(ready))
     except MesosGpuError as error:
         if report.closed:
             log.error("%s", error)
@@ -158,7 +166,8 @@ def _up_detached(options: UpOptions) -> int:
         raise Unavailable(f"cannot use {options.work_dir} as work_dir: {error.strerror}") from None
     with output:
         supervisor = subprocess.Popen(
-            [*program("mesos_gpu.local"), json.dumps(asdict(options), default=str), str(theirs)],
+            [*program("mesos_gpu.local"), json.dumps(asdict(options), default=str), str(theirs), ROOM],
+            env=without_tls(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -237,7 +246,7 @@ def _agent_state(agent: Service, login: Login) -> dict[str, Any]:
     named = {"url": agent.url, "name": agent.name, "pool": agent.pool}
     if state is None or not state.ok:  # not ok: it is up, and not ours to look into
         return {**named, "pid": None if state is None else agent.pid, "gpus": agent.gpus, "gpus_free": None}
-    total, free = gpus_of(state.json())
+    total, free = gpus_of(state.document)
     return {**named, "pid": agent.pid, "gpus": total, "gpus_free": free}
 
 
@@ -250,9 +259,6 @@ def gpus_of(document: Mapping[str, Any]) -> tuple[int, int]:
     return int(total), max(0, int(free))
 
 
-def _ask(url: str, login: Login) -> requests.Response | None:
-    try:
-        answer = requests.get(url, timeout=_ASK_TIMEOUT_S, auth=login)
-    except requests.RequestException:
-        return None
-    return answer if answer.ok or answer.status_code == UNAUTHORIZED else None
+def _ask(url: str, login: Login) -> asking.Answer | None:
+    answer = asking.get(url, login)
+    return answer if answer is not None and (answer.ok or answer.status == UNAUTHORIZED) else None

@@ -19,6 +19,8 @@ LOOPBACK = "127.0.0.1"
 REALM = "mesos-gpu box"
 NOT_FROM_HERE = "sys.path[:] = [folder for folder in sys.path if folder]"
 """Code that has a program started by `python -c` import nothing from the folder that it is started in."""
+ROOM = " " * 8192
+"""An argument for who forks services: a command line can only be replaced by one that is no longer."""
 DOCKER_HUB = "https://registry-1.docker.io"
 SIMULATED_GPUS = 4
 """Of each agent of a box where nobody says how many."""
@@ -139,10 +141,9 @@ class ServiceSpec:
     port_flag: str
     flags: tuple[str, ...]
 
-    def command(self, *, port: int, ready_file: Path, extra: Sequence[str] = ()) -> list[str]:
-        """Return argv for a start on `port`."""
+    def argv(self, *, port: int, ready_file: Path, extra: Sequence[str] = ()) -> list[str]:
+        """Return the flags for a start on `port`."""
         return [
-            *program(self.module),
             f"--{self.port_flag}={port}",
             f"--ready_file={ready_file}",
             f"--max_log_size={MAX_LOG_MIB}MB",

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import requests
+from mesos_gpu.local import asking
 
 SHOWN = 5
-_TIMEOUT_S = 5.0
 
 
 def what_runs(marathon_url: str, login: tuple[str, str] | None) -> list[str]:
@@ -16,9 +15,9 @@ def what_runs(marathon_url: str, login: tuple[str, str] | None) -> list[str]:
     found: list[str] = []
     for path, names in (("/v2/apps", _apps), ("/v2/pods", _pods), ("/v1/jobs?embed=schedules", _jobs)):
         try:
-            answer = requests.get(marathon_url + path, timeout=_TIMEOUT_S, auth=login)
-            found += names(answer.json()) if answer.ok else []
-        except (requests.RequestException, ValueError, LookupError, TypeError, AttributeError):
+            answer = asking.get(marathon_url + path, login)
+            found += names(answer.document) if answer is not None and answer.ok else []
+        except (ValueError, LookupError, TypeError, AttributeError):
             continue
     return found
 

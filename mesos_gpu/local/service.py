@@ -1,13 +1,11 @@
-"""One service of the box as a child process: started, waited for, started again when it dies, stopped."""
+"""One service of the box as a process: started, waited for, started again when it dies, stopped."""
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import logging
-import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -15,17 +13,15 @@ from time import monotonic
 import msgspec
 
 from mesos_gpu.errors import Unavailable
+from mesos_gpu.local.forks import Forked, Forks
 from mesos_gpu.local.memory import MemoryWatch
 from mesos_gpu.local.plan import ServiceSpec, next_delay_s
 from mesos_gpu.local.record import Service, start_time
-from mesos_gpu.mesos.security.tls_settings import without_tls
 
 log = logging.getLogger(__name__)
 
 READY_TIMEOUT_S = 60.0
-_POLL_S = 0.02
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
+_POLL_S = 0.005
 
 
 class _Ready(msgspec.Struct):
@@ -40,16 +36,19 @@ class _Ready(msgspec.Struct):
 class ServiceProcess:
     """Keeps one service running from `start` to `stop`."""
 
-    def __init__(self, spec: ServiceSpec, run_dir: Path, log_file: Path, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, spec: ServiceSpec, forks: Forks, run_dir: Path, log_file: Path, changed: Callable[[], None]
+    ) -> None:
         """`changed` is called whenever `service` has a new value after the first start."""
         self.spec = spec
         self.service: Service | None = None
+        self._forks = forks
         self._ready_file = run_dir / f"{spec.name}.json"
         self._log_file = log_file
         self._changed = changed
         self._extra: tuple[str, ...] = ()
         self._port = spec.port
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Forked | None = None
         self._memory: MemoryWatch | None = None
         self._watch: asyncio.Task[None] | None = None
         self._stopped = False
@@ -81,7 +80,7 @@ class ServiceProcess:
             await asyncio.wait_for(process.wait(), grace_s)
         except asyncio.TimeoutError:
             log.warning("%s did not stop within %g s of %s; killing it", self.spec.name, grace_s, number.name)
-            process.kill()
+            process.send_signal(signal.SIGKILL)
             await process.wait()
         # On a disk that has become read-only it stays; the next start removes it before it looks for it.
         with suppress(OSError):
@@ -89,8 +88,10 @@ class ServiceProcess:
 
     async def _run(self) -> Service:
         self._ready_file.unlink(missing_ok=True)
-        command = self.spec.command(port=self._port, ready_file=self._ready_file, extra=self._extra)
-        self._process = process = await _spawn(command, self._log_file)
+        flags = self.spec.argv(port=self._port, ready_file=self._ready_file, extra=self._extra)
+        with self._log_file.open("ab") as log_file:
+            starting = self._forks.start(self.spec.module, flags, self.spec.name, log_file.fileno())
+            self._process = process = await starting
         self._memory = MemoryWatch.of(process.pid)
         deadline = monotonic() + READY_TIMEOUT_S
         while not self._ready_file.exists():
@@ -120,7 +121,7 @@ class ServiceProcess:
                 # A full disk, or no memory for a process, is a reason to try again as a program that fails is.
                 log.warning("%s is not back: %s", self.spec.name, error)
                 if self._process.returncode is None:
-                    self._process.kill()
+                    self._process.send_signal(signal.SIGKILL)
             else:
                 log.info("%s is back as pid %d", self.spec.name, self.service.pid)
                 await self._tell()
@@ -142,29 +143,6 @@ class ServiceProcess:
         lines = self._log_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         words = lines[-1] if lines else "it said nothing"
         return f"{words} (log: {self._log_file})" if "Error" in words else words
-
-
-async def _spawn(command: Sequence[str], log_file: Path) -> asyncio.subprocess.Process:
-    supervisor = os.getpid()
-
-    def die_with_supervisor() -> None:
-        # Without its supervisor a service would run on unseen; SIGTERM leaves tasks running, for the next `up`.
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != supervisor:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with log_file.open("ab") as output:
-        return await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            # Services of a box find each other on the loopback, without TLS, whatever the user's cluster does.
-            env=without_tls(os.environ),
-            # A group of its own: Ctrl-C in the terminal is for the supervisor, which stops the others in order.
-            start_new_session=True,
-            preexec_fn=die_with_supervisor,
-        )
 
 
 def _how(status: int) -> str:

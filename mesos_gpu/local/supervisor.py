@@ -23,6 +23,7 @@ from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.local import plan
 from mesos_gpu.local.control import Control, socket_path
 from mesos_gpu.local.credentials import prepare_credentials
+from mesos_gpu.local.forks import Forks, Preloading
 from mesos_gpu.local.growing import Pools, start_all
 from mesos_gpu.local.layouts import open_layout, says_make
 from mesos_gpu.local.members import marathon_of
@@ -49,8 +50,10 @@ SHOWN = 5
 class Supervisor:
     """One box. `run` returns when it has been stopped."""
 
-    def __init__(self, options: UpOptions) -> None:
+    def __init__(self, options: UpOptions, preloading: Preloading | None = None) -> None:
+        """`preloading`: the process that services are to be forked from, where it is there already."""
         self._options = options
+        self._forks = Forks(options.work_dir, preloading)
         self._runtime_dir = plan.runtime_dir(options.work_dir)
         self._records = Records(options.work_dir)
         self._services: list[ServiceProcess] = []
@@ -82,7 +85,20 @@ class Supervisor:
             stop.set()
 
         loop.add_signal_handler(KEEP_TASKS, stop_and_keep_tasks)
-        self._prepare()
+        try:
+            self._prepare()
+            self._forks.begin()
+            await self._be_up(ready, stop, keep_tasks)
+        finally:
+            await self._forks.close()
+        if not keep_tasks.is_set():
+            check_ended(self._options.work_dir)
+
+    async def _be_up(
+        self, ready: Callable[[Box, GpuChoice], None], stop: asyncio.Event, keep_tasks: asyncio.Event
+    ) -> None:
+        """Bring the box up and call `ready`; stop it when it is to be stopped, or does not come up."""
+        loop = asyncio.get_running_loop()
         found, came_up = left_behind(self._runtime_dir), False
         starting = loop.create_task(self._start())
         try:
@@ -101,8 +117,6 @@ class Supervisor:
             # A box that could not come up has no say in what ran before it.
             failed = bool(found) and not came_up and not stop.is_set()
             await self._stop(keep_tasks=failed or keep_tasks.is_set())
-        if not keep_tasks.is_set():
-            check_ended(self._options.work_dir)
 
     async def _until(self, stopping: asyncio.Task[Any]) -> None:
         """Follow who is in the group until the box is to stop."""
@@ -151,7 +165,7 @@ class Supervisor:
         # Those whose apps are to come back; others get theirs when they ask.
         back = [name for name in self._options.members if plan.store_of(self._options.work_dir, name).exists()]
         theirs = [self._members_marathon(name) for name in back]
-        await _all(service.start(self._at) for service in (marathon, *theirs, *agents))
+        await _all(service.start(self._at) for service in (*agents, marathon, *theirs))
         await self._control.open()
         return self._note(), gpus
 
@@ -229,8 +243,9 @@ class Supervisor:
         last = self._records.ports().get(spec.name, 0)
         if spec.port == 0 and last and _is_free(last):
             spec = replace(spec, port=last)
+        log_file = work_dir / "log" / f"{spec.name}.log"
         service = ServiceProcess(
-            spec, work_dir / "run", work_dir / "log" / f"{spec.name}.log", lambda: self._records.write(self._box())
+            spec, self._forks, work_dir / "run", log_file, lambda: self._records.write(self._box())
         )
         self._services.append(service)
         return service

@@ -15,7 +15,7 @@ from mesos_gpu.marathon.definitions.app import FEATURES, AppRules
 from mesos_gpu.marathon.definitions.app_settings import GANGS, GPU_SHARE
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour
 from mesos_gpu.marathon.state.settings import Settings
-from mesos_gpu.marathon.store.zookeeper import ZkLimits
+from mesos_gpu.marathon.store.zk_limits import ZkLimits
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.security.tls_settings import TlsSettings
 from mesos_gpu.placement.policies import POLICIES

@@ -32,7 +32,6 @@ from mesos_gpu.marathon.flags import FLAGS, PREFIX, TOGGLES, switched
 from mesos_gpu.marathon.marathon_flags import FOREIGN_FLAGS, settle
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.marathon.store.store import Store
-from mesos_gpu.marathon.store.zookeeper import ZooKeeperStore
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.browsers import names_of, protect
@@ -40,7 +39,6 @@ from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, EXIT_USAGE, read_flags, run_program, write_ready_file
 from mesos_gpu.process.secure.tls import Tls, open_tls
 from mesos_gpu.process.tunnel import Tunnel
-from mesos_gpu.process.zookeeper_tree import ZkTree
 
 log = logging.getLogger(__name__)
 
@@ -194,6 +192,9 @@ def _open_candidacy(flags: Mapping[str, Any], election: Election) -> Candidacy |
 def _open_store(flags: Mapping[str, Any], candidacy: Candidacy | None) -> Store:
     """Return the store: in ZooKeeper where leaders are elected there, else in a file."""
     if candidacy is not None:
+        from mesos_gpu.marathon.store.zookeeper import ZooKeeperStore
+        from mesos_gpu.process.zookeeper_tree import ZkTree
+
         path = parse_zk_url("zk", flags["zk"]).path
         tree = ZkTree(candidacy.session, path, patience_s=flags["zk_timeout"] / 1000)
         return ZooKeeperStore(tree, configuration.zk_limits(flags))

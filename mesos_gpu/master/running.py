@@ -6,6 +6,7 @@ import asyncio
 import logging
 import uuid
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.master.agent_link.authentication import Authenticators
@@ -29,7 +30,9 @@ from mesos_gpu.mesos.version import MESOS_VERSION
 from mesos_gpu.process.browsers import names_of, protect
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.secure.tls import Tls
-from mesos_gpu.process.zookeeper import ZkGroup, ZkValue
+
+if TYPE_CHECKING:
+    from mesos_gpu.process.zookeeper import ZkGroup, ZkValue
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +130,9 @@ class RunningMaster:
 
     def _group_of(self, election: Election) -> ZkGroup:
         """Return the group of masters that this one is about to join."""
+        # kazoo takes memory and time, and most masters have no ZooKeeper.
+        from mesos_gpu.process.zookeeper import ZkGroup
+
         return ZkGroup(
             election.url, self._heard, session_timeout_s=election.session_timeout_s, on_lost=self._session_lost
         )
@@ -135,6 +141,8 @@ class RunningMaster:
         """Return where the registry lies."""
         if election is None or group is None:
             return self._configuration.work_dir
+        from mesos_gpu.process.zookeeper import ZkValue
+
         return ZkValue(group.session, "mesos-gpu-registry", patience_s=election.store_timeout_s)
 
     def _heard(self, leader: Leader | None) -> None:

@@ -24,6 +24,8 @@ LABEL = "json.info"
 BINARY_LABEL = "info"
 """What they were called before; MasterInfo as protobuf. Before 0.20 they had no label, and held the bare pid."""
 SCHEME = "zk://"
+SESSION_TIMEOUT_S = 10.0
+"""Mesos' `--zk_session_timeout`: how long a master that vanished is still taken for the leader."""
 
 _NODE = re.compile(r"^(?:(?P<label>.+)_)?(?P<sequence>\d{10})$")
 

@@ -11,16 +11,18 @@ import itertools
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.mesos.leader import MASTER_ID, HostPort, Leader, ZkUrl, parse_master
+from mesos_gpu.mesos.leader import MASTER_ID, SESSION_TIMEOUT_S, HostPort, Leader, ZkUrl, parse_master
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.process.secure.tls import Tls
-from mesos_gpu.process.zookeeper import SESSION_TIMEOUT_S, ZkGroup
+
+if TYPE_CHECKING:
+    from mesos_gpu.process.zookeeper import ZkGroup
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +115,8 @@ class ZkDetector:
 
     async def start(self, on_leader: OnLeader) -> None:
         """Begin to follow the group; ZooKeeper need not be there yet."""
+        # kazoo takes memory and time, and most clusters have no ZooKeeper.
+        from mesos_gpu.process.zookeeper import ZkGroup
 
         def tell(leader: Leader | None) -> None:
             log.info("%s: %s", self._url, "no master leads" if leader is None else f"{leader.pid} leads")

@@ -19,12 +19,10 @@ from kazoo.retry import KazooRetry
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_acl
 
 from mesos_gpu.errors import ProtocolError, Unavailable
-from mesos_gpu.mesos.leader import LABEL, Leader, ZkUrl, leading, read_node
+from mesos_gpu.mesos.leader import LABEL, SESSION_TIMEOUT_S, Leader, ZkUrl, leading, read_node
 
 log = logging.getLogger(__name__)
 
-SESSION_TIMEOUT_S = 10.0
-"""Mesos' `--zk_session_timeout`: how long a master that vanished is still taken for the leader."""
 MAX_VALUE = 1024 * 1000
 """Bytes that ZooKeeper takes in one node by default (jute.maxbuffer), with room for the request around them."""
 _RETRY_MAX_S = 1.0

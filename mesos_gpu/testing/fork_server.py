@@ -10,9 +10,6 @@ tasks, cgroups. It has no threads, as a process that forks should not.
 
 from __future__ import annotations
 
-import ctypes
-import gc
-import importlib
 import json
 import os
 import select
@@ -26,17 +23,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, NoReturn
+from typing import Any
 
 from mesos_gpu.errors import Conflict, MesosGpuError, NotFound, Unavailable
+from mesos_gpu.local.forked import SERVICES, fork_service, preload
 from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.testing.plan import Program, cgroups_prefix
 
-PRELOADED = ("mesos_gpu.master.service", "mesos_gpu.agent.service")
+PRELOADED = SERVICES[:2]
+"""Few boxes of tests have a Marathon: it is read when the first one does."""
 STOP_S, AGENT_STOP_S, SWEEP_S = 15.0, 45.0, 10.0
 _POLL_S = 0.003
-_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
-_libc = ctypes.CDLL(None, use_errno=True)
 END_TASKS = signal.SIGUSR1
 """Tells an agent to end its tasks and leave; SIGTERM would let them run on."""
 
@@ -96,17 +93,19 @@ class ForkedServices:
     work_dir: Path
     children: dict[str, Child] = field(default_factory=dict)
 
-    def start(self, program: Program, inherited: socket.socket) -> int:
+    def start(self, program: Program) -> int:
         """Fork a service and return its pid. Raises Conflict when it runs already."""
         before = self.children.get(program.name)
         if before is not None and before.poll() is None:
             raise Conflict(f"{program.name} is running")
         Path(program.ready_file).unlink(missing_ok=True)
-        module = importlib.import_module(program.module)
-        fork_server = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            _be(program, module.main, fork_server, inherited)
+        # Should the fork server be killed, its services end all the same.
+        end = END_TASKS if program.name.startswith("agent") else signal.SIGTERM
+        log = os.open(program.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            pid = fork_service(program.module, program.argv(), name=program.name, log=log, end=end)
+        finally:
+            os.close(log)
         self.children[program.name] = Child(program, pid)
         return pid
 
@@ -132,7 +131,7 @@ class ForkedServices:
             raise NotFound(f"there is no {name} in this box")
         return self.children[name]
 
-    def end(self, inherited: socket.socket) -> list[str]:
+    def end(self) -> list[str]:
         """End services and tasks, and return what could not be taken away.
 
         The scheduler goes first, so that it does not replace tasks; the agents end theirs; the master sees it all.
@@ -144,7 +143,7 @@ class ForkedServices:
         for child in others[::-1]:
             if child.program.name != "master":
                 child.stop(signal.SIGTERM, STOP_S)
-        self._take_back_tasks(agents, inherited)
+        self._take_back_tasks(agents)
         agents = [child for child in self.children.values() if child.is_agent]
         for child in agents:
             child.signal(END_TASKS)
@@ -158,7 +157,7 @@ class ForkedServices:
             runtime_dir(self.work_dir).parent.rmdir()
         return left
 
-    def _take_back_tasks(self, agents: list[Child], inherited: socket.socket) -> None:
+    def _take_back_tasks(self, agents: list[Child]) -> None:
         """Start agents again that were killed and left tasks behind: who knows best how to end them is the agent."""
         orphans = [child for child in agents if child.poll() is not None and self._has_containers(child.program.name)]
         if not orphans:
@@ -166,10 +165,10 @@ class ForkedServices:
         master = self.child("master")
         try:
             if master.poll() is not None:
-                self.start(master.program, inherited)
+                self.start(master.program)
                 self.until_ready("master", STOP_S)
             for child in orphans:
-                self.start(child.program, inherited)
+                self.start(child.program)
             for child in orphans:
                 self.until_ready(child.program.name, STOP_S)
         except (MesosGpuError, OSError) as error:
@@ -226,9 +225,9 @@ class ForkServer:
         match request["do"]:
             case "start":
                 given = request["program"]
-                return brood.start(Program(**{**given, "flags": tuple(given["flags"])}), self._channel)
+                return brood.start(Program(**{**given, "flags": tuple(given["flags"])}))
             case "start again":
-                return brood.start(brood.child(request["name"]).program, self._channel)
+                return brood.start(brood.child(request["name"]).program)
             case "ready":
                 return brood.until_ready(request["name"], request["timeout_s"])
             case "signal":
@@ -243,7 +242,7 @@ class ForkServer:
     def _end(self, work_dir: str) -> list[str]:
         brood = self._broods.pop(work_dir)
         try:
-            return brood.end(self._channel)
+            return brood.end()
         except Exception as error:  # the other boxes must be ended all the same
             traceback.print_exc()
             return [f"box {work_dir}: {error}"]
@@ -272,36 +271,6 @@ def sweep(work_dir: Path) -> list[str]:
     return []
 
 
-def _be(program: Program, main: Any, fork_server: int, inherited: socket.socket) -> NoReturn:
-    """Become a service: from here on nothing of the fork server is used."""
-    status = 1
-    try:
-        os.setsid()
-        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
-        # Should the fork server be killed, its services end all the same.
-        _libc.prctl(_PR_SET_PDEATHSIG, END_TASKS if program.name.startswith("agent") else signal.SIGTERM)
-        if os.getppid() != fork_server:
-            os._exit(1)
-        _libc.prctl(_PR_SET_NAME, f"mesos-{program.name}".encode()[:15])
-        inherited.close()
-        log = os.open(program.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        os.close(log)
-        sys.argv = [program.module, *program.argv()]
-        status = main(program.argv())
-    except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 1
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        with suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(status)
-
-
 def _last_line(program: Program) -> str:
     with suppress(OSError):
         lines = Path(program.log_file).read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -322,10 +291,8 @@ def main() -> int:
     # What the user's shell says to Mesos programs is not for these.
     for name in [name for name in os.environ if name.startswith(("MESOS_", "MARATHON_", "LIBPROCESS_"))]:
         del os.environ[name]
-    for module in PRELOADED:
-        importlib.import_module(module)
-    gc.collect()
-    gc.freeze()
+    for _ in preload(PRELOADED):
+        pass
     return ForkServer(channel, owner).serve()
 
 

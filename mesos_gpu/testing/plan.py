@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.local.plan import LOOPBACK, MESOS_ROLE, NOT_FROM_HERE, box_id, runtime_dir
+from mesos_gpu.local.plan import LOOPBACK, MESOS_ROLE, NOT_FROM_HERE, ROOM, box_id, runtime_dir
 
 T = TypeVar("T")
 Each: TypeAlias = T | Sequence[T]
@@ -195,4 +195,4 @@ def fork_server_command(channel: int, owner: int) -> list[str]:
     root = str(Path(__file__).parents[2])
     program = "from mesos_gpu.testing.fork_server import main; sys.exit(main())"
     code = f"import sys; {NOT_FROM_HERE}; sys.path.insert(0, sys.argv.pop(1)); {program}"
-    return [sys.executable, "-c", code, root, str(channel), str(owner)]
+    return [sys.executable, "-c", code, root, str(channel), str(owner), ROOM]

@@ -1,4 +1,4 @@
-"""A service of the box as a child process: real processes, with a double in place of the program."""
+"""A service of the box as a process: real processes, with a double in place of the program."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.local import service as service_module
+from mesos_gpu.local.forks import Forked, Forks
 from mesos_gpu.local.plan import ServiceSpec
 from mesos_gpu.local.record import is_alive
 from mesos_gpu.local.service import ServiceProcess
@@ -26,10 +27,11 @@ class Started:
         self.folder = folder
         self.changed = asyncio.Event()
         self.made: list[ServiceProcess] = []
+        self.forks = Forks(folder, modules=[])
 
     def service(self, *flags: str, port: int = 0) -> ServiceProcess:
         spec = ServiceSpec("double", "tests.local.service_double", port, "port", flags)
-        made = ServiceProcess(spec, self.folder, self.folder / "double.log", self.changed.set)
+        made = ServiceProcess(spec, self.forks, self.folder, self.folder / "double.log", self.changed.set)
         self.made.append(made)
         return made
 
@@ -42,6 +44,7 @@ async def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     yield holder
     for made in holder.made:
         await made.stop(signal.SIGKILL, 10)
+    await holder.forks.close()
 
 
 async def test_a_service_is_started_when_its_ready_file_is_there(started: Started) -> None:
@@ -110,14 +113,14 @@ async def test_a_service_that_is_stopped_while_it_starts_does_not_come_back(star
 async def test_a_full_disk_does_not_end_supervision(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     made = started.service()
     first = await made.start()
-    spawn, refusals = service_module._spawn, [errno.ENOSPC, errno.ENOMEM]
+    start, refusals = started.forks.start, [errno.ENOSPC, errno.ENOMEM]
 
-    async def refusing(command: Sequence[str], log_file: Path) -> asyncio.subprocess.Process:
+    async def refusing(module: str, flags: Sequence[str], name: str, log: int) -> Forked:
         if refusals:
             raise OSError(refusals.pop(), "no room")
-        return await spawn(command, log_file)
+        return await start(module, flags, name, log)
 
-    monkeypatch.setattr(service_module, "_spawn", refusing)
+    monkeypatch.setattr(started.forks, "start", refusing)
     os.kill(first.pid, signal.SIGKILL)
     await asyncio.wait_for(started.changed.wait(), 30)
     assert not refusals

@@ -89,5 +89,5 @@ def test_attributes_that_a_flag_cannot_say_are_refused(attributes: Any) -> None:
 
 def test_the_process_of_boxes_runs_the_code_that_asked_for_it() -> None:
     command = plan.fork_server_command(3, 99)
-    assert command[3:] == [str(Path(plan.__file__).parents[2]), "3", "99"]
+    assert command[3:] == [str(Path(plan.__file__).parents[2]), "3", "99", plan.ROOM]
     assert "mesos_gpu.testing.fork_server" in shlex.join(command)

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from mesos_gpu.cdi.applying import edits_of
 from mesos_gpu.cdi.reading import Devices, SpecFile, read_devices
 from mesos_gpu.errors import ContainerError
@@ -48,6 +46,8 @@ class CdiFiles:
 
 def read_files(folders: Sequence[Path]) -> Devices:
     """Return the devices that the files of these folders define; one that cannot be read is a problem in words."""
+    import yaml  # takes longer to import than most of a service's start, and is rarely needed
+
     files = []
     for priority, folder in enumerate(folders):
         there = sorted(folder.iterdir()) if folder.is_dir() else []

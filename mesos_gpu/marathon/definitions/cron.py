@@ -11,9 +11,6 @@ from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from croniter import croniter
-from croniter.croniter import CroniterBadDateError, CroniterError
-
 FIELDS = 5
 _CHANGE_S = 4 * 3600
 """Clocks change by less than this."""
@@ -21,6 +18,8 @@ _CHANGE_S = 4 * 3600
 
 def cron_problem(expression: str) -> str | None:
     """Return what is wrong with a cron expression, None when it is good."""
+    from croniter.croniter import CroniterError, croniter  # takes memory, and few Marathons have schedules
+
     fields = expression.split()
     if len(fields) != FIELDS:
         names = "minute, hour, day of month, month, day of week"
@@ -46,6 +45,8 @@ def next_time(expression: str, zone: str, after_s: float) -> float | None:
 
     There is none within years of an expression like `0 0 30 2 *`.
     """
+    from croniter.croniter import CroniterBadDateError, croniter
+
     tz = _zone(zone)
     every_hour = expression.split()[1].startswith("*")
     # Times on the wall, without a zone: croniter has no clock changes to deal with, they are dealt with here.

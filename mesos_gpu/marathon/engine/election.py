@@ -10,9 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from typing import TYPE_CHECKING
 
 from mesos_gpu.mesos.leader import Leader, ZkUrl, write_node
-from mesos_gpu.process.zookeeper import ZkGroup, ZkSession
+
+if TYPE_CHECKING:
+    from mesos_gpu.process.zookeeper import ZkSession
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +94,9 @@ class Candidacy:
     """Our place in an election through ZooKeeper, below `<path>/leader`."""
 
     def __init__(self, election: Election, url: ZkUrl, *, session_timeout_s: float) -> None:
+        # kazoo takes memory and time, and most Marathons have no ZooKeeper.
+        from mesos_gpu.process.zookeeper import ZkGroup
+
         self._election, self._id = election, uuid.uuid4().hex
         below = ZkUrl(url.hosts, f"{url.path}/leader", url.credentials)
         self._group = ZkGroup(below, self._heard, session_timeout_s=session_timeout_s, on_lost=self._lost)

@@ -11,17 +11,19 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mesos_gpu.errors import BadInput, Conflict, Unavailable
 from mesos_gpu.marathon.state.state import Lasting
 from mesos_gpu.marathon.store.rows import saves_of
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.marathon.store.store import Store
-from mesos_gpu.marathon.store.zookeeper import ZkLimits, ZooKeeperStore
-from mesos_gpu.mesos.leader import SCHEME, leading, parse_zk_url
+from mesos_gpu.marathon.store.zk_limits import ZkLimits
+from mesos_gpu.mesos.leader import SCHEME, SESSION_TIMEOUT_S, leading, parse_zk_url
 from mesos_gpu.process.program import EXIT_OK, EXIT_USAGE, run_program
-from mesos_gpu.process.zookeeper import SESSION_TIMEOUT_S, ZkSession
-from mesos_gpu.process.zookeeper_tree import ZkTree
+
+if TYPE_CHECKING:
+    from mesos_gpu.process.zookeeper import ZkSession
 
 NAME = "mesos-gpu-marathon-state"
 USAGE = f"""Usage: {NAME} copy FROM TO
@@ -79,6 +81,10 @@ async def _opened(where: str) -> AsyncIterator[Store]:
         finally:
             store.close()
         return
+    from mesos_gpu.marathon.store.zookeeper import ZooKeeperStore
+    from mesos_gpu.process.zookeeper import ZkSession
+    from mesos_gpu.process.zookeeper_tree import ZkTree
+
     url = parse_zk_url("zk", where)
     session = ZkSession(url, SESSION_TIMEOUT_S)
     connected = asyncio.Event()

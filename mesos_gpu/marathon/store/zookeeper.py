@@ -9,32 +9,22 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import quote, unquote
 
 import msgspec
 
 from mesos_gpu.errors import InvalidApp, Problem, Unavailable
 from mesos_gpu.marathon.state.actions import Save
-from mesos_gpu.marathon.state.settings import MAX_VERSIONS
 from mesos_gpu.marathon.state.state import Lasting
 from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.marathon.store.rows import DEPLOYMENTS, VERSIONED, Row, lasting_of, rows_of
+from mesos_gpu.marathon.store.zk_limits import ZkLimits
 from mesos_gpu.process.zookeeper_tree import Change, ZkTree
 
 _BUCKETS = 16
 _PACKED = b"z"
 """The first byte of a document that is compressed; no JSON begins so."""
-
-
-@dataclass(frozen=True, slots=True)
-class ZkLimits:
-    """`--zk_max_versions`, `--zk_compression`, `--zk_compression_threshold` and `--zk_max_node_size`, in bytes."""
-
-    max_versions: int = MAX_VERSIONS
-    compression: bool = True
-    compression_threshold: int = 64 * 1024
-    max_node_size: int = 1_024_000
 
 
 class ZooKeeperStore:

@@ -23,7 +23,8 @@ from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.marathon.store.rows import saves_of
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.marathon.store.store import Store
-from mesos_gpu.marathon.store.zookeeper import ZkLimits, ZooKeeperStore
+from mesos_gpu.marathon.store.zk_limits import ZkLimits
+from mesos_gpu.marathon.store.zookeeper import ZooKeeperStore
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.zookeeper import ZkSession
 from mesos_gpu.process.zookeeper_tree import ZkTree

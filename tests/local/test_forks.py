@@ -1,0 +1,166 @@
+"""The process that services are forked from, and what a service that was forked has of it: real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.local import forks as forks_module
+from mesos_gpu.local.forks import Forked, Forks, Preloading
+from mesos_gpu.local.plan import program
+from tests.support.places import ROOT
+
+DOUBLE = "tests.local.service_double"
+
+
+@pytest.fixture
+async def forks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Forks]:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    made = Forks(tmp_path, modules=[DOUBLE])
+    yield made
+    await made.close()
+
+
+async def start(forks: Forks, folder: Path, *flags: str) -> Forked:
+    """Start the double and wait until it is ready, or has ended."""
+    ready = folder / "ready.json"
+    ready.unlink(missing_ok=True)
+    with (folder / "double.log").open("ab") as log:
+        forked = await forks.start(DOUBLE, ["--port=0", f"--ready_file={ready}", *flags], "double", log.fileno())
+    while forked.returncode is None and not ready.exists():  # noqa: ASYNC110 - a file tells nobody that it is there
+        await asyncio.sleep(0.005)
+    return forked
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+
+
+async def test_a_service_is_shown_as_the_program_that_it_is(forks: Forks, tmp_path: Path) -> None:
+    forked = await start(forks, tmp_path, "--word=ä b")
+    ready = tmp_path / "ready.json"
+    words = Path(f"/proc/{forked.pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+    said = [*program(DOUBLE), "--port=0", f"--ready_file={ready}", "--word=ä b"]
+    assert words == [os.fsencode(word) for word in said]
+    assert Path(f"/proc/{forked.pid}/comm").read_text() == "mesos-double\n"
+
+
+async def test_a_service_has_nothing_open_but_its_log(forks: Forks, tmp_path: Path) -> None:
+    others = await start(forks, tmp_path)
+    forked = await start(forks, tmp_path)
+    log = str(tmp_path / "double.log")
+    files = {path.name: str(path.readlink()) for path in Path(f"/proc/{forked.pid}/fd").iterdir()}
+    assert files == {"0": os.devnull, "1": log, "2": log}
+    assert others.returncode is None
+
+
+async def test_a_service_leads_a_session_and_takes_signals_as_any_program(forks: Forks, tmp_path: Path) -> None:
+    forked = await start(forks, tmp_path, "--stubborn=1")
+    assert os.getsid(forked.pid) == os.getpgid(forked.pid) == forked.pid
+    command = [sys.executable, "-c", "print(open('/proc/self/status').read())"]
+    bare = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
+    masks = [
+        dict(line.split(":\t") for line in text.splitlines() if line.startswith("Sig"))
+        for text in (Path(f"/proc/{forked.pid}/status").read_text(), bare.stdout)
+    ]
+    for name in ("SigBlk", "SigPnd", "SigCgt"):
+        assert masks[0][name] == masks[1][name], name
+    stubborn = 1 << (signal.SIGTERM - 1)
+    assert int(masks[0]["SigIgn"], 16) == int(masks[1]["SigIgn"], 16) | stubborn
+
+
+@pytest.mark.parametrize(
+    ("flag", "status", "words"),
+    [("--status=3", 3, ""), ("--fail=no", 1, "double: no\n"), ("--raise=a bug", 1, "RuntimeError: a bug\n")],
+)
+async def test_how_a_service_ends_is_told(forks: Forks, tmp_path: Path, flag: str, status: int, words: str) -> None:
+    forked = await start(forks, tmp_path, flag)
+    assert await forked.wait() == status
+    assert (tmp_path / "double.log").read_text().endswith(words)
+    forked.send_signal(signal.SIGKILL)  # nobody is there to get it
+
+
+async def test_a_module_that_is_not_there_is_said_in_the_log_of_the_service(forks: Forks, tmp_path: Path) -> None:
+    with (tmp_path / "double.log").open("ab") as log:
+        forked = await forks.start("tests.local.no_such_double", [], "double", log.fileno())
+    assert await forked.wait() == 1
+    assert "No module named 'tests.local.no_such_double'" in (tmp_path / "double.log").read_text()
+
+
+async def test_services_end_with_what_they_were_forked_from_and_the_next_has_a_new_one(
+    forks: Forks, tmp_path: Path
+) -> None:
+    first = await start(forks, tmp_path)
+    preloaded = parent(first.pid)
+    os.kill(preloaded, signal.SIGKILL)
+    assert await first.wait() == -signal.SIGTERM
+    second = await start(forks, tmp_path)
+    assert parent(second.pid) not in (preloaded, os.getpid())
+
+
+async def test_who_waits_for_a_start_is_told_that_there_is_nobody_to_fork(forks: Forks, tmp_path: Path) -> None:
+    first = await start(forks, tmp_path)
+    os.kill(parent(first.pid), signal.SIGSTOP)  # so that the request is not answered
+    with (tmp_path / "double.log").open("ab") as log:
+        starting = asyncio.ensure_future(forks.start(DOUBLE, ["--port=0"], "double", log.fileno()))
+        await asyncio.sleep(0)
+        os.kill(parent(first.pid), signal.SIGKILL)
+        with pytest.raises(Unavailable, match="has ended"):
+            await starting
+
+
+async def test_a_start_that_was_given_up_leaves_nothing_running(forks: Forks, tmp_path: Path) -> None:
+    first = await start(forks, tmp_path)
+    with (tmp_path / "double.log").open("ab") as log:
+        flags = ["--port=0", f"--ready_file={tmp_path / 'given_up.json'}"]
+        starting = asyncio.ensure_future(forks.start(DOUBLE, flags, "double", log.fileno()))
+        await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+    second = await start(forks, tmp_path)
+    while len(forks._running) > 2:  # noqa: ASYNC110 - who was given up tells nobody of its end
+        await asyncio.sleep(0.005)
+    assert set(forks._running.values()) == {first, second}
+
+
+async def test_that_no_process_can_be_made_is_told_as_such(
+    forks: Forks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, told = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with told:
+        forks._preloading = Preloading(answer, lambda: None)
+        monkeypatch.setattr(forks_module.json, "dumps", lambda _: "{}")
+        starting = asyncio.ensure_future(forks.start(DOUBLE, [], "double", 2))
+        await asyncio.sleep(0)
+        told.send(b'{"asked": 1, "error": 11}')
+        with pytest.raises(BlockingIOError):
+            await starting
+
+
+OWNER = """
+import sys
+from pathlib import Path
+from mesos_gpu.local.forks import Preloading
+sys.stdout.write("written before")
+made = Preloading.forked(Path("/nowhere"), ["json"])
+sys.stdout.flush()
+sys.stdin.read()
+"""
+
+
+def test_when_its_owner_is_killed_it_ends_and_says_nothing() -> None:
+    """The pipe of its output closes when the last process that has it ends."""
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+    assert owner.stdout is not None
+    assert owner.stdout.read(14) == b"written before"
+    owner.kill()
+    assert owner.communicate(timeout=30) == (b"", None)
