@@ -1,12 +1,13 @@
 """What a box costs that has nothing to do: how soon it is ready, what memory and processor it holds, also with tasks.
 
-    ./run bench box [--ups 5] [--idle 20] [--tasks 0]
+    ./run bench box [--ups 5] [--idle 20] [--tasks 0] [--stages]
 
 `up --detach`, a whole process, until it has ended: then the services answer and the agent is registered. Memory is the
 proportional set size (PSS) of the supervisor and its services, processor time theirs over --idle seconds. With
 --tasks 1000 the same again while so many containers run `sleep` and nothing happens: by task, with conmon and what is
 in the containers beside. The baseline of `up` is `python -c pass` four times, one after the other: what four Python
-programs take that do nothing.
+programs take that do nothing. With --stages it is told where the time of `up` goes, and the processor time that each
+process has had by then, which other work does not change much.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import asyncio
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -29,6 +31,7 @@ import aiohttp
 from benchmarks.cli import MESOS_GPU, compiled, run_quietly
 from benchmarks.kept import figure
 from benchmarks.launch import FRAMEWORK, Framework
+from benchmarks.stages import began_s, show_stages, stages_ms
 from mesos_gpu.local import status
 
 UP_AIM_S, PSS_AIM_MIB, CPU_AIM = 1.0, 100.0, 0.001
@@ -89,13 +92,43 @@ def cpu_s(pids: Collection[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def up_s(work_dir: Path, environment: dict[str, str]) -> float:
-    """Return how long `up --detach` takes."""
+Row = list[tuple[str, float, float]]
+
+
+def up(work_dir: Path, environment: dict[str, str]) -> tuple[float, Row, dict[str, float]]:
+    """Return how long `up --detach` takes, its stages in ms, and the processor ms that its processes have had."""
     ports = [f"--{name}_port=0" for name in ("master", "agent", "marathon")]
     command = [str(MESOS_GPU), "up", "--detach", "--open", f"--work_dir={work_dir}", "--gpu_driver=simulated", *ports]
-    began = time.perf_counter()
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     run_quietly(command, environment)
-    return time.perf_counter() - began
+    took, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    box = json.loads((work_dir / "box.json").read_bytes())
+    pids = {"supervisor": box["pid"], "master": box["master"]["pid"], "marathon": box["marathon"]["pid"]}
+    pids |= {agent["name"]: agent["pid"] for agent in box["agents"]}
+    pids["preloaded"] = parent(pids["master"])
+    used = {"the command": (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e3}
+    used |= {name: cpu_s([pid]) * 1e3 for name, pid in pids.items()}
+    (line,) = (
+        line for line in (work_dir / "log" / "supervisor.log").read_text().splitlines() if "start of the" in line
+    )
+    offset = (began_s(line) - began) * 1e3
+    rest = [(name, at + offset, took_ms) for name, at, took_ms in stages_ms(line)]
+    ended = ("command ended", took * 1e3, took * 1e3 - rest[-1][1])
+    return took, [("supervisor began", offset, offset), *rest, ended], used
+
+
+def parent(pid: int) -> int:
+    """Return the parent of a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def show_start(rows: list[Row], used: list[dict[str, float]]) -> None:
+    """Print where the time of `up` goes, medians of several."""
+    print(f"stages of {len(rows)} starts, medians in ms since the command was typed:")
+    show_stages(rows)
+    print("processor time by then, medians in ms:")
+    for name in used[0]:
+        print(f"  {name:24} {statistics.median(one[name] for one in used):8.0f}")
 
 
 def bare_s(environment: dict[str, str]) -> float:
@@ -186,15 +219,19 @@ def main() -> None:
     parser.add_argument("--ups", type=int, default=5)
     parser.add_argument("--idle", type=float, default=20.0, help="seconds")
     parser.add_argument("--tasks", type=int, default=0)
+    parser.add_argument("--stages", action="store_true")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mesos-gpu-benchmark-") as name:
         folder = Path(name)
         environment = compiled(folder)
-        ups, bare = [], []
+        ups, bare, rows, used = [], [], [], []
         for turn in range(chosen.ups + 1):
             work_dir = folder / f"box-{turn}"
             try:
-                ups.append(up_s(work_dir, environment))
+                took, row, cpu = up(work_dir, environment)
+                ups.append(took)
+                rows.append(row)
+                used.append(cpu)
                 bare.append(bare_s(environment))
                 if turn == chosen.ups:
                     show_idle("idle", work_dir, chosen.idle)
@@ -203,6 +240,8 @@ def main() -> None:
                         asyncio.run(with_tasks(work_dir, chosen.tasks, chosen.idle))
             finally:
                 run_quietly([str(MESOS_GPU), "down", f"--work_dir={work_dir}"], environment)
+    if chosen.stages:
+        show_start(rows[1:], used[1:])
     ours, theirs = statistics.median(ups[1:]), statistics.median(bare[1:])
     print(f"up --detach: median {ours:.2f} s, shortest {min(ups[1:]):.2f} s, of {chosen.ups} (aim: {UP_AIM_S:g} s)")
     what = f"`up --detach` until ready, median of {chosen.ups}"

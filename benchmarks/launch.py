@@ -17,7 +17,6 @@ import argparse
 import asyncio
 import json
 import os
-import re
 import statistics
 import tempfile
 import time
@@ -31,6 +30,7 @@ import aiohttp
 
 from benchmarks.container import SETTLE_S, WARM_UPS, bare_ms, p95, show
 from benchmarks.kept import figure
+from benchmarks.stages import show_stages, stages_ms
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.runtime import find_program
 from mesos_gpu.local import UpOptions, down, status, up
@@ -46,7 +46,6 @@ FRAMEWORK = {
 }
 NEEDS = {"cpus": 0.1, "mem": 64, "gpus": 1}
 RUNNING_AIM, FINISHED_AIM = 1.15, 1.3
-STAGE = re.compile(r"([^,:]+) (\d+\.\d+) \(\+(\d+\.\d+)\)")
 
 
 class Framework:
@@ -185,17 +184,11 @@ def keep(name: str, baseline: str, times: list[float], others: list[float], aim:
         )
 
 
-def show_stages(logs: Iterable[Path], tasks: int) -> None:
+def show_last(logs: Iterable[Path], tasks: int) -> None:
     """Print the medians of the stages of the last tasks that agents traced."""
-    lines = [line for log in logs for line in log.read_text().splitlines() if ": launch of " in line]
-    stages: dict[str, list[tuple[float, float]]] = {}
-    for line in lines[-tasks:]:
-        for stage, at, took in STAGE.findall(line.partition(" in ms:")[2]):
-            stages.setdefault(stage.strip(), []).append((float(at), float(took)))
-    print(f"the agent's stages, medians of {len(lines[-tasks:])} tasks, in ms since the task came from the master:")
-    for stage, times in stages.items():
-        at, took = (statistics.median(column) for column in zip(*times, strict=True))
-        print(f"  {stage:24} at {at:7.2f}   took {took:6.2f}")
+    lines = [line for log in logs for line in log.read_text().splitlines() if ": launch of " in line][-tasks:]
+    print(f"the agent's stages, medians of {len(lines)} tasks, in ms since the task came from the master:")
+    show_stages([stages_ms(line) for line in lines])
 
 
 def main() -> None:
@@ -210,7 +203,7 @@ def main() -> None:
             asyncio.run(measure(work_dir, runs))
         finally:
             down(work_dir, keep_tasks=False)
-        show_stages(work_dir.rglob("*agent*.log"), runs)
+        show_last(work_dir.rglob("*agent*.log"), runs)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The stages of a launch and when each was done, for whoever asks where the milliseconds of a start go.
+"""The stages of a launch, or of a box's start, and when each was done: where the milliseconds of a start go.
 
-Off, a mark costs a look at a variable. On (`mesos-gpu-agent --trace_launches`), the log has one line for each container
-that has ended: milliseconds since its task came from the master, and of those the last stage took.
+Of launches: off, a mark costs a look at a variable. On (`mesos-gpu-agent --trace_launches`), the log has one line for
+each container that has ended: milliseconds since its task came from the master, and of those the last stage took.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ log = logging.getLogger(__name__)
 
 
 class Stages:
-    """When the stages of one launch were done, in seconds of CLOCK_MONOTONIC, which is one for a whole machine."""
+    """When the stages of one start were done, in seconds of CLOCK_MONOTONIC, which is one for a whole machine."""
 
     def __init__(self, name: str, began_s: float) -> None:
         self.name, self.began_s = name, began_s
         self.marks: list[tuple[str, float]] = []
+
+    def mark(self, stage: str) -> None:
+        """A stage is done now."""
+        self.marks.append((stage, time.monotonic()))
 
     def line(self) -> str:
         """Return all of them in words: `STAGE at (took)`, in milliseconds."""
@@ -26,7 +30,7 @@ class Stages:
         for stage, at_s in self.marks:
             words.append(f"{stage} {(at_s - self.began_s) * 1e3:.2f} (+{(at_s - last) * 1e3:.2f})")
             last = at_s
-        return f"launch of {self.name} at {self.began_s:.6f} s, in ms: {', '.join(words)}"
+        return f"{self.name} at {self.began_s:.6f} s, in ms: {', '.join(words)}"
 
 
 class _Switch:
@@ -52,7 +56,7 @@ def begin(name: str) -> None:
     """Marks in this context, and in tasks that it begins, are those of the container `name` from now on."""
     if _Switch.on:
         now_s = time.monotonic()
-        stages = Stages(name, _arrived.get() or now_s)
+        stages = Stages(f"launch of {name}", _arrived.get() or now_s)
         stages.marks.append(("checkpointed", now_s))
         _current.set(stages)
 
@@ -61,7 +65,7 @@ def mark(stage: str) -> None:
     """A stage of this context's launch is done."""
     stages = _current.get()
     if stages is not None:
-        stages.marks.append((stage, time.monotonic()))
+        stages.mark(stage)
 
 
 def end() -> None:

@@ -37,7 +37,7 @@ def test_a_line_names_each_stage_with_when_and_how_long(traced: None, caplog: py
 def test_times_add_up() -> None:
     traced = stages.Stages("c", 10.0)
     traced.marks = [("one", 10.001), ("two", 10.0035)]
-    assert traced.line() == "launch of c at 10.000000 s, in ms: one 1.00 (+1.00), two 3.50 (+2.50)"
+    assert traced.line() == "c at 10.000000 s, in ms: one 1.00 (+1.00), two 3.50 (+2.50)"
 
 
 def test_untraced_launches_leave_no_line(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

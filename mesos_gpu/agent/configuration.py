@@ -25,7 +25,7 @@ from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.spec.hardening import Hardening
 from mesos_gpu.container.spec.user_namespace import IdRange
-from mesos_gpu.gpu.simulated import Make
+from mesos_gpu.gpu.make import Make
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.security.cram_md5 import Credential, read_credential
 from mesos_gpu.mesos.units import MIB

@@ -16,7 +16,7 @@ from mesos_gpu.agent.mig.settings import MIG_FLAGS, check_mig
 from mesos_gpu.agent.model.container_logger import LOGGER_FLAGS
 from mesos_gpu.agent.running.networks import NETWORKS, default_dns
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.gpu.simulated import Make
+from mesos_gpu.gpu.make import Make
 from mesos_gpu.mesos.dcos.switches import SWITCH_FLAGS
 from mesos_gpu.mesos.flags import Flag, format_duration
 from mesos_gpu.process.access import check_address

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from mesos_gpu.container.host.runtime import find_image_init, find_init, find_program
-from mesos_gpu.container.supervisor.conmon import find_conmon
+from mesos_gpu.container.host.runtime import find_conmon, find_image_init, find_init, find_program
 from mesos_gpu.doctor.doors import find_doors
 from mesos_gpu.doctor.facts import Facts, Node, Nvml, PciGpu, RunningAgent
 from mesos_gpu.doctor.kubernetes_doors import kubernetes_doors

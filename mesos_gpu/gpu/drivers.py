@@ -6,8 +6,9 @@ from pathlib import Path
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.gpu.device import GpuDriver
+from mesos_gpu.gpu.make import Make
 from mesos_gpu.gpu.null import NullDriver
-from mesos_gpu.gpu.simulated import Make, SimulatedDriver
+from mesos_gpu.gpu.simulated import SimulatedDriver
 
 KINDS = ("auto", "nvml", "simulated", "none")
 MIG_STRATEGIES = ("none", "single")

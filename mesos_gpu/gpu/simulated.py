@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from mesos_gpu.gpu.device import (
 )
 from mesos_gpu.gpu.faults import Faults
 from mesos_gpu.gpu.health import affected
+from mesos_gpu.gpu.make import MAX_GPUS, Make
 from mesos_gpu.gpu.mig_layout import MigCard
 from mesos_gpu.gpu.mig_models import profiles_of
 from mesos_gpu.gpu.numbers import PROC_DEVICES, read_character_majors
@@ -35,25 +35,16 @@ from mesos_gpu.simulated.running import DIVIDED
 
 _log = logging.getLogger(__name__)
 
-SIMULATED_VERSION = "999.0-simulated"
-"""No NVIDIA driver has it, so a driver volume of ours is never taken for a real one."""
 SIMULATED_CUDA = "12.4"
 """What images that need some CUDA are told; kernels take time on simulated GPUs and compute nothing."""
-
-MAX_GPUS = 254
-"""Minors 254 and 255 of major 195 are nvidia-modeset and nvidiactl."""
 
 UVM_MAJORS = (*range(120, 128), *range(60, 64))
 """What the kernel sets aside for local and experimental use and never gives out by itself (Documentation/admin-guide/
 devices.txt), so the choice is the same after every restart and whatever module is loaded in between."""
 
-MEMORY_MIB = 16384
-MAX_MEMORY_MIB = 1 << 24
 IDLE_W, BUSY_W, IDLE_C, BUSY_C = 25.0, 250.0, 30, 65
 """As mesos_gpu/simulated/nvml.c says, too."""
 ANSWER_S = 1.0
-_VERSION = re.compile(r"[0-9][0-9A-Za-z.-]{0,40}")
-"""It names a folder, and stands between tabs in the table that nvidia-smi reads."""
 _IDLE = GpuUsage(
     memory_used_mib=0,
     utilization_percent=0,
@@ -94,28 +85,6 @@ _DETAILS = GpuDetails(
 _ON_A_SWITCH, _IN_A_NODE, _NVLINKS = 2, 4, 4
 """GPUs in pairs, each on a PCIe switch and bridged with NVLink; two pairs to a NUMA node."""
 _NAMESPACE = uuid.UUID("b5c65e2f-31f0-5b5b-9d0e-6f2a7c1d4e80")
-
-
-@dataclass(frozen=True, slots=True)
-class Make:
-    """What simulated GPUs say they are: a model's name, memory of each in MiB, and the version of their driver."""
-
-    model: str = "Simulated GPU"
-    memory_mib: int = MEMORY_MIB
-    driver_version: str = SIMULATED_VERSION
-
-    def checked(self) -> Make:
-        """Return it. Raises BadFlag for what no GPU says of itself, or cannot be told by nvidia-smi."""
-        if not self.model.strip() or not self.model.isprintable() or len(self.model) > 64:
-            raise BadFlag("simulated_gpu_model", f"must be a name of 1 to 64 printable characters, not {self.model!r}")
-        if not 1 <= self.memory_mib <= MAX_MEMORY_MIB:
-            raise BadFlag("simulated_gpu_memory", f"must be 1 MiB to {MAX_MEMORY_MIB} MiB, not {self.memory_mib} MiB")
-        if not _VERSION.fullmatch(self.driver_version):
-            raise BadFlag(
-                "simulated_gpu_driver_version",
-                f"must be a version such as 535.104.05 (digits, letters, points, dashes), not {self.driver_version!r}",
-            )
-        return self
 
 
 class SimulatedDriver:

@@ -2,7 +2,7 @@
 
 import sys
 
-from mesos_gpu.local.commands import serve_detached
+from mesos_gpu.local.detached import serve_detached
 
 if __name__ == "__main__":
     sys.exit(serve_detached(sys.argv[1:]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from http.client import HTTPConnection, HTTPException
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -25,6 +24,8 @@ class Answer(NamedTuple):
 
 def get(url: str, login: tuple[str, str] | None) -> Answer | None:
     """Ask a service of this machine, with a user's name and password; None where none answers in a few seconds."""
+    from http.client import HTTPConnection, HTTPException  # half of what it takes to import this room
+
     parts = urlsplit(url)
     headers = {"Accept": "application/json"}
     if login is not None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import json
 import logging
 import os
@@ -17,21 +15,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
+from mesos_gpu.errors import NotFound, Unavailable
 from mesos_gpu.local import asking
-from mesos_gpu.local.credentials import FOLDER, credential
-from mesos_gpu.local.forked import SERVICES, preload, rename
-from mesos_gpu.local.forks import Preloading
+from mesos_gpu.local.credentials import credential
+from mesos_gpu.local.ending import AGENT_STOP_S, KEEP_TASKS, STOP_S, check_ended
 from mesos_gpu.local.group import with_members
-from mesos_gpu.local.plan import MAX_LOG_MIB, MESOS_ROLE, ROOM, GpuChoice, UpOptions, program
-from mesos_gpu.local.pools import DEFAULT
+from mesos_gpu.local.plan import ROOM, GpuChoice, UpOptions, program
 from mesos_gpu.local.record import Box, Records, Service, is_alive
 from mesos_gpu.local.returning import named, what_runs
-from mesos_gpu.local.supervisor import AGENT_STOP_S, KEEP_TASKS, STOP_S, Supervisor, check_ended
 from mesos_gpu.mesos.dcos.switches import ISOLATION, SCARCE
 from mesos_gpu.mesos.security.tls_settings import without_tls
-from mesos_gpu.process.log_file import LogFile
-from mesos_gpu.process.program import read_switches
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +40,6 @@ def up(options: UpOptions) -> int:
     Returns the exit status. Raises BadInput, Conflict (already running) or Unavailable, for what is missing before
     anything is started.
     """
-    # It takes longer to import than the rest, which `status` and `down` share.
     from mesos_gpu.local.preflight import check_machine
 
     options = with_switches(options.checked())
@@ -55,11 +47,17 @@ def up(options: UpOptions) -> int:
     options = with_members(options)
     if options.detach:
         return _up_detached(options)
+    # They take longer to import than the rest, and a box in the background does so in a process of its own.
+    import asyncio
+
+    from mesos_gpu.local.screen import screen
+    from mesos_gpu.local.supervisor import Supervisor
+
     # What the supervisor has to say while the box runs is about services that died and came back.
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
 
     def ready(box: Box, gpus: GpuChoice) -> None:
-        print(_screen(box, gpus, options), flush=True)
+        print(screen(box, gpus, options), flush=True)
         print("Ctrl-C stops it all.", flush=True)
 
     asyncio.run(Supervisor(options).run(ready))
@@ -69,6 +67,10 @@ def up(options: UpOptions) -> int:
 
 def with_switches(options: UpOptions) -> UpOptions:
     """Return the options with what a config.yaml says of DC/OS' switches where they do not say it themselves."""
+    if options.dcos_config is None:
+        return options
+    from mesos_gpu.process.program import read_switches
+
     said = read_switches(options.dcos_config)
     isolation, scarce = options.enable_gpu_isolation, options.gpus_are_scarce
     return replace(
@@ -126,36 +128,6 @@ def status(work_dir: Path) -> dict[str, Any]:
     }
 
 
-def serve_detached(argv: list[str]) -> int:
-    """Be the supervisor of a detached box: argv is [options as JSON, file descriptor to report to, room]."""
-    given = json.loads(argv[0])
-    options = UpOptions(**{**given, "work_dir": Path(given["work_dir"]), "pools": tuple(given["pools"])})
-    # Before there are threads, an event loop or files that are not its own.
-    for _ in preload(SERVICES):
-        pass
-    preloading = Preloading.forked(options.work_dir, SERVICES)
-    gc.enable()
-    rename("supervisor", [*program("mesos_gpu.local"), *argv[:2]])
-    report = os.fdopen(int(argv[1]), "w")
-    handler = LogFile(MAX_LOG_MIB << 20)
-    logging.basicConfig(handlers=[handler], level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s")
-
-    def ready(box: Box, gpus: GpuChoice) -> None:
-        report.write(f"ready\n{_screen(box, gpus, options)}")
-        report.close()
-
-    try:
-        asyncio.run(Supervisor(options, preloading).run(ready))
-    except MesosGpuError as error:
-        if report.closed:
-            log.error("%s", error)
-            return 1
-        report.write(f"refused\n{error}")
-        report.close()
-        return 1
-    return 0
-
-
 def _up_detached(options: UpOptions) -> int:
     ours, theirs = os.pipe()
     log_file = options.work_dir / "log" / "supervisor.log"
@@ -188,35 +160,6 @@ def _up_detached(options: UpOptions) -> int:
         print(f"It runs in the background; `mesos-gpu down --work_dir {options.work_dir}` stops it.")
         return 0
     raise Unavailable(text or f"the box's supervisor ended without an error message; its log: {log_file}")
-
-
-def _screen(box: Box, gpus: GpuChoice, options: UpOptions) -> str:
-    lines = [f"master    {box.master.url}"]
-    for n, agent in enumerate(box.agents):
-        name = "agent" if len(box.agents) == 1 else f"agent {agent.name.removeprefix('agent') or n + 1}"
-        pool = "" if agent.pool in ("", DEFAULT) else f", pool {agent.pool}"
-        lines.append(f"{name:<9} {agent.url}  {_gpus_text(agent, gpus)}{pool}")
-    lines.append(f"marathon  {box.marathon.url}  role {MESOS_ROLE}")
-    lines.append(f"page      {box.marathon.url}/ui/")
-    lines.append(f"state     {options.work_dir}")
-    back = what_runs(box.marathon.url, None if box.open else credential(options.work_dir))
-    if back:
-        lines.append(f"back      from last time: {named(back)}; `mesos-gpu app remove` ends one for good")
-    if options.open:
-        lines.append("access    open: every user of this machine may use it, and run tasks as its owner")
-    elif options.group is not None:
-        lines.append(f"access    by the credential in {options.work_dir / FOLDER}; mesos-gpu finds it by itself")
-        lines.append(f"members   of the group {options.group} run tasks as themselves: {', '.join(options.members)}")
-    else:
-        lines.append(f"access    by the credential in {options.work_dir / FOLDER}; mesos-gpu finds it by itself")
-    return "\n".join(lines)
-
-
-def _gpus_text(agent: Service, gpus: GpuChoice) -> str:
-    count = f"{agent.gpus} GPU{'' if agent.gpus == 1 else 's'}"
-    if agent.gpu_driver != "simulated":
-        return count
-    return f"{count}, simulated{f' ({gpus.chosen_because})' if gpus.chosen_because else ''}"
 
 
 def _end(pid: int, number: signal.Signals) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mesos_gpu.errors import BadFlag, BadInput, Conflict, NotFound
-from mesos_gpu.gpu.simulated import MAX_GPUS, Make
+from mesos_gpu.gpu.make import MAX_GPUS, Make
 
 DEFAULT = "default"
 """The pool of a box that was told of none."""

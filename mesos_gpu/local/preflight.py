@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from mesos_gpu.container.host.runtime import RUNTIMES, find_image_init, find_init, find_program
-from mesos_gpu.container.supervisor.conmon import find_conmon
+from mesos_gpu.container.host.runtime import RUNTIMES, find_conmon, find_image_init, find_init, find_program
 from mesos_gpu.errors import Unavailable
 
 _ROOT = "root, for cgroups, mounts and device nodes of tasks: `sudo mesos-gpu up`"

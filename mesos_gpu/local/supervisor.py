@@ -23,6 +23,7 @@ from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.local import plan
 from mesos_gpu.local.control import Control, socket_path
 from mesos_gpu.local.credentials import prepare_credentials
+from mesos_gpu.local.ending import AGENT_STOP_S, KEEP_TASKS, LEFT_BEHIND_S, STOP_S, check_ended
 from mesos_gpu.local.forks import Forks, Preloading
 from mesos_gpu.local.growing import Pools, start_all
 from mesos_gpu.local.layouts import open_layout, says_make
@@ -37,21 +38,24 @@ from mesos_gpu.process.access import LOOK_S
 
 log = logging.getLogger(__name__)
 
-# Marathon and the master only close files and sockets; an agent that ends its tasks waits out their kill grace.
-STOP_S, AGENT_STOP_S, LEFT_BEHIND_S = 15.0, 45.0, 5.0
-KEEP_TASKS = signal.SIGUSR1
-"""The signal that tells a supervisor to stop the services and leave tasks running; SIGTERM ends tasks too."""
 PRIVATE = 0o700
 """The services' state and what they say is for whoever brought the box up: definitions of apps have passwords."""
-SHOWN = 5
-"""How many containers a message names."""
 
 
 class Supervisor:
     """One box. `run` returns when it has been stopped."""
 
-    def __init__(self, options: UpOptions, preloading: Preloading | None = None) -> None:
-        """`preloading`: the process that services are to be forked from, where it is there already."""
+    def __init__(
+        self,
+        options: UpOptions,
+        preloading: Preloading | None = None,
+        mark: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`preloading`: the process that services are to be forked from, where it is there already.
+
+        `mark` is told of each stage of the start that is done.
+        """
+        self._mark = mark
         self._options = options
         self._forks = Forks(options.work_dir, preloading)
         self._runtime_dir = plan.runtime_dir(options.work_dir)
@@ -158,16 +162,23 @@ class Supervisor:
     async def _start(self) -> tuple[Box, GpuChoice]:
         self._gpus = gpus = choose_gpus(self._options)
         self.layout = open_layout(self._options, gpus)
+        self._mark("prepared")
         master = await self._service(plan.master_spec(self._options)).start()
+        self._mark("master ready")
         self._at = f"--master={master.url.removeprefix('http://')}"
         agents = [self._service(spec) for spec in plan.agent_specs(self._options, gpus, self.layout)]
         marathon = self._service(plan.marathon_spec(self._options))
         # Those whose apps are to come back; others get theirs when they ask.
         back = [name for name in self._options.members if plan.store_of(self._options.work_dir, name).exists()]
         theirs = [self._members_marathon(name) for name in back]
-        await _all(service.start(self._at) for service in (*agents, marathon, *theirs))
+        await _all(self._started(service) for service in (*agents, marathon, *theirs))
         await self._control.open()
         return self._note(), gpus
+
+    async def _started(self, service: ServiceProcess) -> Service:
+        found = await service.start(self._at)
+        self._mark(f"{service.spec.name} ready")
+        return found
 
     async def start_agents(self, layout: Layout, seats: Sequence[Seat]) -> None:
         """Start more agents and note them. Raises Unavailable when one does not start; then none of them runs."""
@@ -303,17 +314,6 @@ class Supervisor:
         end = monotonic() + LEFT_BEHIND_S
         while still_running(self._runtime_dir) and monotonic() < end:  # noqa: ASYNC110 - nobody tells of it
             await asyncio.sleep(0.02)
-
-
-def check_ended(work_dir: Path) -> None:
-    """Raise Unavailable when a box that is down has containers on record which may still run."""
-    left = still_running(plan.runtime_dir(work_dir))
-    if left:
-        raise Unavailable(
-            f"the box is down, but {len(left)} of its containers may still run, since their agent did not end them: "
-            f"{', '.join(left[:SHOWN])}{', ...' if len(left) > SHOWN else ''}. `mesos-gpu up` takes them over again, "
-            "and `mesos-gpu down` then ends them"
-        )
 
 
 def choose_gpus(options: UpOptions) -> GpuChoice:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.gpu.simulated import SIMULATED_VERSION, SimulatedDriver
+from mesos_gpu.gpu.make import SIMULATED_VERSION
+from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator.volume import NvidiaVolume
 
 SHELLS = [shell for shell in ("sh", "dash", "busybox", "bash") if shutil.which(shell)]

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import BadFlag, DeviceError
-from mesos_gpu.gpu.simulated import MAX_GPUS, UVM_MAJORS, Make, SimulatedDriver
+from mesos_gpu.gpu.make import MAX_GPUS, Make
+from mesos_gpu.gpu.simulated import UVM_MAJORS, SimulatedDriver
 
 
 def devices(tmp_path: Path, *majors: int) -> Path:

@@ -10,8 +10,9 @@ import pytest
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.gpu.make import SIMULATED_VERSION
 from mesos_gpu.gpu.null import NullDriver
-from mesos_gpu.gpu.simulated import SIMULATED_VERSION, SimulatedDriver
+from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator.driver_tree import gpu_table
 from mesos_gpu.isolator.elf import read_library
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadInput, Conflict, NotFound
-from mesos_gpu.gpu.simulated import Make
+from mesos_gpu.gpu.make import Make
 from mesos_gpu.local.pools import (
     MAX_AGENTS,
     Layout,

@@ -124,6 +124,16 @@ def find_program(name: str) -> Path | None:
     return Path(found).absolute() if found else None
 
 
+def find_conmon() -> Path:
+    """Return conmon's path. Raises Unavailable with what to install."""
+    path = find_program("conmon")
+    if path is None:
+        raise Unavailable(
+            "conmon is missing, which keeps watch over containers: apt install conmon, or dnf install conmon"
+        )
+    return path
+
+
 def find_init() -> tuple[str, ...]:
     """Return the command that runs another as process 1 of a container. Raises Unavailable with what to install."""
     for name in INITS:

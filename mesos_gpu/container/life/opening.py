@@ -15,7 +15,7 @@ from mesos_gpu.container.cgroups import Cgroups, find_cgroups
 from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.host.filters import Filters
 from mesos_gpu.container.host.namespace import MountNamespace
-from mesos_gpu.container.host.runtime import RUNTIMES, Runtime, find_image_init, find_init, find_runtime
+from mesos_gpu.container.host.runtime import RUNTIMES, Runtime, find_conmon, find_image_init, find_init, find_runtime
 from mesos_gpu.container.life.containerizer import Containerizer
 from mesos_gpu.container.life.execution import Executor
 from mesos_gpu.container.life.profiles import Profiles
@@ -30,7 +30,7 @@ from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.container.spec.seccomp import read_machine
 from mesos_gpu.container.spec.user_namespace import IdRange
 from mesos_gpu.container.state.checkpoints import Checkpoints
-from mesos_gpu.container.supervisor.conmon import Conmon, find_conmon
+from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.errors import ContainerError, CutOff, NotEnoughGpus, Unavailable
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.access import BASE_RULES

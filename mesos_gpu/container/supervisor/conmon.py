@@ -17,8 +17,8 @@ from mesos_gpu.container.host.beneath import private_folder
 from mesos_gpu.container.host.filters import Filters
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process, readable
-from mesos_gpu.container.host.runtime import Runtime, find_program
-from mesos_gpu.errors import ContainerError, CutOff, Unavailable
+from mesos_gpu.container.host.runtime import Runtime
+from mesos_gpu.errors import ContainerError, CutOff
 from mesos_gpu.mesos.ids import ContainerId
 
 START_TIMEOUT_S = 60.0
@@ -41,16 +41,6 @@ class Supervised:
 
     pid: int
     conmon: Process
-
-
-def find_conmon() -> Path:
-    """Return conmon's path. Raises Unavailable with what to install."""
-    path = find_program("conmon")
-    if path is None:
-        raise Unavailable(
-            "conmon is missing, which keeps watch over containers: apt install conmon, or dnf install conmon"
-        )
-    return path
 
 
 class Conmon:

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container.host import runtime as runtimes
-from mesos_gpu.container.host.runtime import Runtime, find_init, find_runtime
-from mesos_gpu.container.supervisor.conmon import find_conmon
+from mesos_gpu.container.host.runtime import Runtime, find_conmon, find_init, find_runtime
 from mesos_gpu.errors import ContainerError, CutOff, Unavailable
 
 

@@ -9,7 +9,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mesos_gpu.gpu.simulated import Make, SimulatedDriver
+from mesos_gpu.gpu.make import Make
+from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator.driver_tree import gpu_table
 from mesos_gpu.simulated.client import Cards
 from mesos_gpu.simulated.libraries import CUDA, NVML, simulated_library
