@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from mesos_gpu.errors import MesosGpuError
-from mesos_gpu.local.forked import SERVICES, preload, rename
-from mesos_gpu.local.forks import Preloading
+from mesos_gpu.local.forking.forked import SERVICES, preload, rename
+from mesos_gpu.local.forking.forks import Preloading
 from mesos_gpu.local.plan import MAX_LOG_MIB, GpuChoice, UpOptions, program
 from mesos_gpu.local.record import Box
 from mesos_gpu.local.screen import screen

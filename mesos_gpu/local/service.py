@@ -13,7 +13,7 @@ from time import monotonic
 import msgspec
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.local.forks import Forked, Forks
+from mesos_gpu.local.forking.forks import Forked, Forks
 from mesos_gpu.local.memory import MemoryWatch
 from mesos_gpu.local.plan import ServiceSpec, next_delay_s
 from mesos_gpu.local.record import Service, start_time

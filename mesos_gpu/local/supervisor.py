@@ -24,7 +24,7 @@ from mesos_gpu.local import plan
 from mesos_gpu.local.control import Control, socket_path
 from mesos_gpu.local.credentials import prepare_credentials
 from mesos_gpu.local.ending import AGENT_STOP_S, KEEP_TASKS, LEFT_BEHIND_S, STOP_S, check_ended
-from mesos_gpu.local.forks import Forks, Preloading
+from mesos_gpu.local.forking.forks import Forks, Preloading
 from mesos_gpu.local.growing import Pools, start_all
 from mesos_gpu.local.layouts import open_layout, says_make
 from mesos_gpu.local.members import marathon_of

@@ -26,7 +26,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from mesos_gpu.errors import Conflict, MesosGpuError, NotFound, Unavailable
-from mesos_gpu.local.forked import SERVICES, fork_service, preload
+from mesos_gpu.local.forking.forked import SERVICES, fork_service, preload
 from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.testing.plan import Program, cgroups_prefix
 

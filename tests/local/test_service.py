@@ -13,7 +13,7 @@ import pytest
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.local import service as service_module
-from mesos_gpu.local.forks import Forked, Forks
+from mesos_gpu.local.forking.forks import Forked, Forks
 from mesos_gpu.local.plan import ServiceSpec
 from mesos_gpu.local.record import is_alive
 from mesos_gpu.local.service import ServiceProcess

@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from mesos_gpu.local.generated import kept
+from mesos_gpu.local.forking.generated import kept
 from mesos_gpu.local.plan import program
 
 SERVICES = ("mesos_gpu.master.service", "mesos_gpu.agent.service", "mesos_gpu.marathon.service")

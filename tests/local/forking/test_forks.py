@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.local import forks as forks_module
-from mesos_gpu.local.forks import Forked, Forks, Preloading
+from mesos_gpu.local.forking import forks as forks_module
+from mesos_gpu.local.forking.forks import Forked, Forks, Preloading
 from mesos_gpu.local.plan import program
 from tests.support.places import ROOT
 
@@ -149,7 +149,7 @@ async def test_that_no_process_can_be_made_is_told_as_such(
 OWNER = """
 import sys
 from pathlib import Path
-from mesos_gpu.local.forks import Preloading
+from mesos_gpu.local.forking.forks import Preloading
 sys.stdout.write("written before")
 made = Preloading.forked(Path("/nowhere"), ["json"])
 sys.stdout.flush()

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.local import generated
-from mesos_gpu.local.generated import kept
+from mesos_gpu.local.forking import generated
+from mesos_gpu.local.forking.generated import kept
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.local import preloaded
-from mesos_gpu.local.forked import SERVICES, keep_only
+from mesos_gpu.local.forking import preloaded
+from mesos_gpu.local.forking.forked import SERVICES, keep_only
 from mesos_gpu.local.plan import ROOM, program
 from mesos_gpu.mesos.security.tls_settings import without_tls
 
@@ -187,7 +187,7 @@ class Preloading:
         ours, theirs = _channel()
         with theirs:
             process = subprocess.Popen(
-                [*program("mesos_gpu.local.preloaded"), str(theirs.fileno()), str(work_dir), ROOM, *modules],
+                [*program("mesos_gpu.local.forking.preloaded"), str(theirs.fileno()), str(work_dir), ROOM, *modules],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],

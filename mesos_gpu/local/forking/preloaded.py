@@ -1,6 +1,6 @@
 """The process that the services of a box are forked from; the supervisor tells it which, and when.
 
-    python -P -m mesos_gpu.local.preloaded DESCRIPTOR WORK_DIR ROOM MODULE...
+    python -P -m mesos_gpu.local.forking.preloaded DESCRIPTOR WORK_DIR ROOM MODULE...
 
 Requests and answers are packets of JSON over a socket. A service starts with its log beside the request, and the answer
 has a descriptor of the process (a pidfd), so that its owner never signals another. How a service ended is told by
@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from mesos_gpu.local.forked import fork_service, preload, rename
+from mesos_gpu.local.forking.forked import fork_service, preload, rename
 from mesos_gpu.local.plan import program
 
 PACKET = 1 << 16
@@ -94,7 +94,7 @@ class Preloaded:
 
 def serve(channel: socket.socket, work_dir: str, modules: Sequence[str]) -> None:
     """Be the process that services are forked from, until the other end of `channel` is closed."""
-    rename("preloaded", [*program("mesos_gpu.local.preloaded"), work_dir])
+    rename("preloaded", [*program("mesos_gpu.local.forking.preloaded"), work_dir])
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     Preloaded(channel, modules).serve()
