@@ -3,11 +3,12 @@
     ./run bench box [--ups 5] [--idle 20] [--tasks 0] [--stages]
 
 `up --detach`, a whole process, until it has ended: then the services answer and the agent is registered. Memory is the
-proportional set size (PSS) of the supervisor and its services, processor time theirs over --idle seconds. With
---tasks 1000 the same again while so many containers run `sleep` and nothing happens: by task, with conmon and what is
-in the containers beside. The baseline of `up` is `python -c pass` four times, one after the other: what four Python
-programs take that do nothing. With --stages it is told where the time of `up` goes, and the processor time that each
-process has had by then, which other work does not change much.
+proportional set size (PSS) of the supervisor and its services, processor time theirs over --idle seconds. The baseline
+of `up` is `python -c pass` four times, one after the other: what four Python programs take that do nothing.
+
+With --tasks 1000 the same again while so many containers run `sleep` and nothing happens: by task, with conmon and what
+is in the containers, and what the kernel keeps for them, beside. With --stages it is told where the time of `up` goes,
+and the processor time that each process has had by then, which other work does not change much.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import resource
 import statistics
 import subprocess
@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import aiohttp
@@ -33,9 +33,15 @@ from benchmarks.kept import figure
 from benchmarks.launch import FRAMEWORK, Framework
 from benchmarks.stages import began_s, show_stages, stages_ms
 from mesos_gpu.local import status
+from mesos_gpu.local.plan import runtime_dir
+from mesos_gpu.local.record import left_behind
 
 UP_AIM_S, PSS_AIM_MIB, CPU_AIM = 1.0, 100.0, 0.001
 PROGRAMS = 4
+TASK_KIB, TASK_PROCESSES = 4096, 4
+"""What a task may need, by which a machine is judged."""
+BEGIN_S = 0.5
+"""How long the begin and the end of a task may take."""
 BATCH = 50
 """How many tasks are begun before their statuses are waited for."""
 
@@ -81,15 +87,43 @@ def pss_mib(pids: Collection[int]) -> float:
 
 
 def cpu_s(pids: Collection[int]) -> float:
-    """Return the processor time that processes have had."""
-    ticks = 0
+    """Return the processor time that processes have had, to the nanosecond; `stat` counts in 10 ms."""
+    return sum(int(text.split()[0]) for text in _of_threads(pids, "schedstat")) / 1e9
+
+
+def wake_ups(pids: Collection[int]) -> int:
+    """Return how often processes began to wait, and so were woken again: what polls shows here."""
+    lines = (line for text in _of_threads(pids, "status") for line in text.splitlines())
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+
+
+def _of_threads(pids: Collection[int], name: str) -> Iterator[str]:
     for pid in pids:
         try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
+            yield from [(thread / name).read_text() for thread in Path(f"/proc/{pid}/task").iterdir()]
+        except OSError:  # it has ended
             continue
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def kernel_mib() -> float:
+    """Return what the kernel of this machine keeps for processes and files: page tables, stacks, slabs, counters."""
+    kinds = {"Slab", "PageTables", "KernelStack", "Percpu"}
+    pairs = (line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return sum(int(size.split()[0]) for kind, size in pairs if kind in kinds) / 1024
+
+
+def held(tasks: int) -> int:
+    """Return how many of these tasks this machine can hold; say why, where that is fewer."""
+    free = {line.split(":")[0]: int(line.split()[1]) for line in Path("/proc/meminfo").read_text().splitlines()}
+    processes = min(int(Path("/proc/sys/kernel", name).read_text()) for name in ("pid_max", "threads-max"))
+    limits = {
+        f"{free['MemAvailable'] >> 10} MiB of memory": free["MemAvailable"] // TASK_KIB,
+        f"{processes} processes": processes // 2 // TASK_PROCESSES,
+    }
+    why, most = min(limits.items(), key=lambda one: one[1])
+    if most < tasks:
+        print(f"{most} tasks in the place of {tasks}: this machine has {why}")
+    return min(tasks, most)
 
 
 Row = list[tuple[str, float, float]]
@@ -143,10 +177,13 @@ def show_idle(name: str, work_dir: Path, idle_s: float) -> None:
     """Print what the supervisor and its services hold and use while nothing happens."""
     processes = family(supervisor(work_dir))
     time.sleep(2)
-    before = cpu_s(processes)
+    before, woken = cpu_s(processes), wake_ups(processes)
     time.sleep(idle_s)
-    share = (cpu_s(processes) - before) / idle_s
-    print(f"{name}: {len(processes)} processes, PSS {pss_mib(processes):.1f} MiB, {share * 100:.2f} % of a core")
+    share, often = (cpu_s(processes) - before) / idle_s, (wake_ups(processes) - woken) / idle_s
+    print(
+        f"{name}: {len(processes)} processes, PSS {pss_mib(processes):.1f} MiB, {share * 100:.2f} % of a core, "
+        f"{often:.1f} wake-ups a second"
+    )
     figure(f"{name}, memory", f"{name}, {len(processes)} processes: PSS", pss_mib(processes), "MiB", aim=PSS_AIM_MIB)
     figure(f"{name}, processor", f"{name}: of a core", share * 100, "%", aim=CPU_AIM * 100)
     for pid, command in sorted(processes.items()):
@@ -190,28 +227,51 @@ class Sleepers(Framework):
 async def with_tasks(work_dir: Path, tasks: int, idle_s: float) -> None:
     """Print what so many running tasks cost while nothing happens."""
     FRAMEWORK["name"] = "sleepers"
-    before = pss_mib(family(supervisor(work_dir)))
+    before, kernel = pss_mib(family(supervisor(work_dir))), kernel_mib()
     timeout = aiohttp.ClientTimeout(total=None, sock_read=120)
     async with aiohttp.ClientSession(timeout=timeout) as session:
         framework = Sleepers(session, status(work_dir)["master"]["url"])
         await framework.subscribe()
         began = time.perf_counter()
-        await framework.begin(tasks)
+        await asyncio.wait_for(framework.begin(tasks), 10 + tasks * BEGIN_S)
         print(f"{tasks} tasks run after {time.perf_counter() - began:.0f} s")
         pid = supervisor(work_dir)
         everything = family(pid)
         services = [one for one, command in everything.items() if "mesos_gpu" in command and "conmon" not in command]
         beside = [one for one in everything if one not in services]
-        used = cpu_s(services)
+        await asyncio.sleep(2)
+        used, beside_used, woken, beside_woken = *map(cpu_s, (services, beside)), *map(wake_ups, (services, beside))
+        began = time.perf_counter()
         await asyncio.sleep(idle_s)
-        share = (cpu_s(services) - used) / idle_s
-        per_task = (pss_mib(services) - before) * 1024 / tasks
+        took = time.perf_counter() - began
+        share, beside_share = (cpu_s(services) - used) / took, (cpu_s(beside) - beside_used) / took
+        often, beside_often = (wake_ups(services) - woken) / took, (wake_ups(beside) - beside_woken) / took
         print(
-            f"with {tasks} tasks: services {share * 100:.2f} % of a core, {share / tasks * 1e6:.1f} µs a second for "
-            f"each; {per_task:.0f} KiB more of services for each, {pss_mib(beside) * 1024 / tasks:.0f} KiB of conmon "
-            "and what is in it"
+            f"with {tasks} tasks, {len(beside)} processes beside the services:\n"
+            f"  processor: services {share * 100:.3f} % of a core, {share / tasks * 1e6:.2f} µs a second for each "
+            f"task; beside {beside_share / tasks * 1e6:.2f} µs\n"
+            f"  wake-ups a second: services {often:.1f}, beside {beside_often:.1f}\n"
+            f"  memory for each task: services {(pss_mib(services) - before) * 1024 / tasks:.0f} KiB, beside "
+            f"{pss_mib(beside) * 1024 / tasks:.0f} KiB, the kernel {(kernel_mib() - kernel) * 1024 / tasks:.0f} KiB"
         )
+        for name, pids in by_program(everything, beside).items():
+            print(f"    {pss_mib(pids) * 1024 / tasks:6.0f} KiB  {len(pids)} times {name}")
         await framework.teardown()
+        await asyncio.wait_for(until_ended(work_dir), 10 + tasks * BEGIN_S)
+
+
+def by_program(everything: dict[int, str], pids: Collection[int]) -> dict[str, list[int]]:
+    """Return processes by the name of the program that each runs."""
+    found: dict[str, list[int]] = {}
+    for pid in pids:
+        found.setdefault(Path(everything[pid].partition(" ")[0]).name or "(a process that has ended)", []).append(pid)
+    return found
+
+
+async def until_ended(work_dir: Path) -> None:
+    """Return when the agent has no container any more; `down` is not as patient."""
+    while left_behind(runtime_dir(work_dir)):  # noqa: ASYNC110 - a folder tells nobody that it is empty
+        await asyncio.sleep(0.2)
 
 
 def main() -> None:
@@ -237,7 +297,7 @@ def main() -> None:
                     show_idle("idle", work_dir, chosen.idle)
                     print(f"  aims: {PSS_AIM_MIB:g} MiB, {CPU_AIM * 100:g} %")
                     if chosen.tasks:
-                        asyncio.run(with_tasks(work_dir, chosen.tasks, chosen.idle))
+                        asyncio.run(with_tasks(work_dir, held(chosen.tasks), chosen.idle))
             finally:
                 run_quietly([str(MESOS_GPU), "down", f"--work_dir={work_dir}"], environment)
     if chosen.stages:
