@@ -20,6 +20,8 @@ def main(argv: Sequence[str]) -> int:
         raise RuntimeError(flags["raise"])
     port = int(flags["port"]) or 40001
     signal.signal(signal.SIGTERM, signal.SIG_IGN if "stubborn" in flags else lambda *_: sys.exit(0))
+    while "never" in flags:
+        signal.pause()
     ready = Path(flags["ready_file"])
     ready.with_suffix(".tmp").write_text(json.dumps({"pid": os.getpid(), "url": f"http://127.0.0.1:{port}"}))
     ready.with_suffix(".tmp").rename(ready)

@@ -99,7 +99,7 @@ async def test_a_service_that_ignores_its_signal_is_killed(started: Started) -> 
 
 
 async def test_a_service_that_is_stopped_while_it_starts_does_not_come_back(started: Started) -> None:
-    made = started.service()
+    made = started.service("--never=1")
     starting = asyncio.ensure_future(made.start())
     while made._process is None:  # noqa: ASYNC110 - nothing tells of a spawned process
         await asyncio.sleep(0)

@@ -100,7 +100,13 @@ class Forks:
         except OSError:
             del self._starting[request["number"]]
             raise
-        return await answer
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            # Given up in the moment between the answer and now: nobody else knows of it.
+            if answer.done() and not answer.cancelled() and answer.exception() is None:
+                answer.result().send_signal(signal.SIGKILL)
+            raise
 
     async def close(self) -> None:
         """End the process that services were forked from; those that still run are told to end."""

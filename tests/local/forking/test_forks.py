@@ -132,6 +132,17 @@ async def test_a_start_that_was_given_up_leaves_nothing_running(forks: Forks, tm
     assert set(forks._running.values()) == {first, second}
 
 
+async def test_a_start_that_is_given_up_as_it_is_answered_leaves_nothing_running(forks: Forks, tmp_path: Path) -> None:
+    with (tmp_path / "double.log").open("ab") as log:
+        starting = asyncio.ensure_future(forks.start(DOUBLE, ["--port=0", "--never=1"], "double", log.fileno()))
+        while not forks._running:  # noqa: ASYNC110 - the answer is seen before the one who waits for it is woken
+            await asyncio.sleep(0)
+        (forked,) = forks._running.values()
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+    assert await forked.wait() == -signal.SIGKILL
+
+
 async def test_that_no_process_can_be_made_is_told_as_such(
     forks: Forks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
