@@ -25,6 +25,7 @@ from mesos_gpu.local.control import Control, socket_path
 from mesos_gpu.local.credentials import prepare_credentials
 from mesos_gpu.local.ending import AGENT_STOP_S, KEEP_TASKS, LEFT_BEHIND_S, STOP_S, check_ended
 from mesos_gpu.local.forking.forks import Forks, Preloading
+from mesos_gpu.local.forking.service import ServiceProcess
 from mesos_gpu.local.growing import Pools, start_all
 from mesos_gpu.local.layouts import open_layout, says_make
 from mesos_gpu.local.members import marathon_of
@@ -33,7 +34,6 @@ from mesos_gpu.local.network import prepare_network, remove_network
 from mesos_gpu.local.plan import GpuChoice, UpOptions
 from mesos_gpu.local.pools import Layout, Seat
 from mesos_gpu.local.record import Box, Records, Service, end_left_behind, left_behind, start_time, still_running
-from mesos_gpu.local.service import ServiceProcess
 from mesos_gpu.process.access import LOOK_S
 
 log = logging.getLogger(__name__)

@@ -1,1 +1,1 @@
-"""Services as forks of one process that has read their code: what is read, how it is asked, and what a fork is."""
+"""Services as forks of one process that has read their code: what is read, how it is asked, and each one's life."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import logging
 import os
 import signal
 import socket
@@ -20,6 +21,8 @@ from mesos_gpu.local.forking import preloaded
 from mesos_gpu.local.forking.forked import SERVICES, keep_only
 from mesos_gpu.local.plan import ROOM, program
 from mesos_gpu.mesos.security.tls_settings import without_tls
+
+log = logging.getLogger(__name__)
 
 _GONE = "the process that services are forked from has ended"
 
@@ -148,6 +151,9 @@ class Forks:
         """Take it that the process is gone. The next start makes a new one."""
         preloading, self._preloading = self._preloading, None
         if preloading is not None:
+            log.warning(
+                "the process that services are forked from has ended, and %d of them with it", len(self._running)
+            )
             asyncio.get_running_loop().remove_reader(preloading.channel)
             self._listening = False
             preloading.channel.close()

@@ -19,7 +19,7 @@ from mesos_gpu.local.forking.forks import Forked, Forks, Preloading
 from mesos_gpu.local.plan import program
 from tests.support.places import ROOT
 
-DOUBLE = "tests.local.service_double"
+DOUBLE = "tests.local.forking.service_double"
 
 
 @pytest.fixture

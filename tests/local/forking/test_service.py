@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.local import service as service_module
+from mesos_gpu.local.forking import service as service_module
 from mesos_gpu.local.forking.forks import Forked, Forks
+from mesos_gpu.local.forking.service import ServiceProcess
 from mesos_gpu.local.plan import ServiceSpec
 from mesos_gpu.local.record import is_alive
-from mesos_gpu.local.service import ServiceProcess
 from tests.support.places import ROOT
 
 
@@ -30,7 +30,7 @@ class Started:
         self.forks = Forks(folder, modules=[])
 
     def service(self, *flags: str, port: int = 0) -> ServiceProcess:
-        spec = ServiceSpec("double", "tests.local.service_double", port, "port", flags)
+        spec = ServiceSpec("double", "tests.local.forking.service_double", port, "port", flags)
         made = ServiceProcess(spec, self.forks, self.folder, self.folder / "double.log", self.changed.set)
         self.made.append(made)
         return made
