@@ -11,6 +11,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -63,12 +64,13 @@ def test_what_the_kernel_kills_for_want_of_memory_comes_back(own_box: LiveBox) -
 
 def kill_service(box: LiveBox, service: str, tight: MemoryCgroup) -> None:
     """Have the kernel kill a service, and see it come back, with the reason in the log."""
-    # The supervisor starts it in there, so that all that it has is counted there.
-    supervisor, first = noted(box).pid, noted(box).services()[service].pid
-    tight.add(supervisor)
+    # What it is forked from is in there, so that all that it has to itself is counted there.
+    first = noted(box).services()[service].pid
+    preloaded = int(Path(f"/proc/{first}/stat").read_bytes().rpartition(b")")[2].split()[1])
+    tight.add(preloaded)
     os.kill(first, signal.SIGKILL)
     box.until(f"{service} is back", lambda: noted(box).services()[service].pid != first)
-    tight.let_go(supervisor)
+    tight.let_go(preloaded)
     second = noted(box).services()[service].pid
     assert second in tight.pids()
     tight.squeeze()
