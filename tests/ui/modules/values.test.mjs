@@ -19,6 +19,7 @@ const DOCUMENTS = [
   { id: "/x", env: { A: "1=2", B: { secret: "s" }, C: "two\nlines \\ and" }, labels: { a: "" }, unknown: [1, { deep: null }] },
   { id: "/x", container: { type: "MESOS", docker: { image: "a:1", forcePullImage: true }, volumes: [{}] }, gpus: 2 },
   { id: "/x", container: { type: "DOCKER", docker: { image: "a:1" } }, constraints: [["hostname", "UNIQUE"], ["gpu_model", "LIKE", "A.*"]] },
+  { id: "/x", gang: { size: 2 }, priority: 0 },
   { id: 3, container: null, constraints: "x", env: [], cpus: "half" },
 ];
 test("a form that was not touched changes no document, whatever is in it", () => {
@@ -30,6 +31,16 @@ test("what is typed into the form is what the document says, and the rest stays"
   const form = { ...formOf(before), cmd: "sleep 1", cpus: "0.5", gpus: "x", env: "A=b=c\nN=1\\n2\n" };
   assert.deepEqual(written(before, form), { ...before, cmd: "sleep 1", cpus: 0.5, gpus: "x", env: { A: "b=c", N: "1\n2", B: { secret: "s" } } });
   assert.equal("cmd" in written({ cmd: "x" }, { ...formOf({ cmd: "x" }), cmd: "" }), false);
+});
+
+test("gangs and priorities come and go, and what the form does not show of them stays", () => {
+  const before = { id: "/x", gang: { size: 2, onFailure: "END" }, priority: 3 };
+  assert.deepEqual([formOf(before).gangSize, formOf(before).priority], ["2", "3"]);
+  assert.deepEqual(written(before, { ...formOf(before), gangSize: "4", priority: "" }), { id: "/x", gang: { size: 4, onFailure: "END" } });
+  assert.deepEqual(written(before, { ...formOf(before), gangSize: "" }), { id: "/x", priority: 3 });
+  assert.deepEqual(written({}, { ...formOf({}), gangSize: "2" }), { gang: { size: 2 } });
+  const { fields } = problemsOf({ details: [{ path: "/gang/size", errors: ["too small"] }] });
+  assert.deepEqual(fields, { gangSize: "too small" });
 });
 
 test("containers come and go with where the app runs", () => {

@@ -15,6 +15,8 @@
  * @property {string} mem
  * @property {string} gpus
  * @property {string} gpuModel
+ * @property {string} gangSize members that start together
+ * @property {string} priority
  * @property {string} env lines NAME=value
  * @property {string} labels lines NAME=value
  */
@@ -57,6 +59,8 @@ export function formOf(document) {
     mem: text(document.mem),
     gpus: text(document.gpus),
     gpuModel: model ? text(model[2]) : "",
+    gangSize: text(object(document.gang).size),
+    priority: text(document.priority),
     env: pairs(document.env),
     labels: pairs(document.labels),
   };
@@ -72,11 +76,14 @@ export function written(document, form) {
   const before = formOf(document);
   const next = { ...document };
   for (const name of /** @type {const} */ (["id", "cmd"])) if (form[name] !== before[name]) put(next, name, form[name]);
-  for (const name of /** @type {const} */ (["instances", "cpus", "mem", "gpus"])) {
+  for (const name of /** @type {const} */ (["instances", "cpus", "mem", "gpus", "priority"])) {
     if (form[name] !== before[name]) put(next, name, number(form[name]));
   }
   for (const name of /** @type {const} */ (["env", "labels"])) {
     if (form[name] !== before[name]) next[name] = { ...hidden(document[name]), ...unpaired(form[name]) };
+  }
+  if (form.gangSize !== before.gangSize) {
+    put(next, "gang", form.gangSize === "" ? "" : { ...object(next.gang), size: number(form.gangSize) });
   }
   if (form.runtime !== before.runtime || form.image !== before.image) withContainer(next, form);
   if (form.runtime === "DOCKER" && before.runtime !== "DOCKER" && next.gpus !== undefined) next.gpus = 0;
@@ -162,7 +169,7 @@ export function problemsOf(body) {
   /** @type {Record<string, string>} */
   const fields = {};
   const others = [];
-  const shown = { id: "id", cmd: "cmd", instances: "instances", cpus: "cpus", mem: "mem", gpus: "gpus", env: "env", labels: "labels", container: "image", constraints: "gpuModel" };
+  const shown = { id: "id", cmd: "cmd", instances: "instances", cpus: "cpus", mem: "mem", gpus: "gpus", env: "env", labels: "labels", container: "image", constraints: "gpuModel", gang: "gangSize", priority: "priority" };
   /** @type {{path: string, told: string}[]} */
   const found = Array.isArray(body?.problems)
     ? body.problems.map((/** @type {Json} */ one) => ({ path: one.path, told: [one.message, one.advice].filter(Boolean).join(": ") }))

@@ -85,6 +85,10 @@ function Editor({ before, begin, choice }) {
           <${Field} ...${field} name="gpus" number disabled=${form.runtime === "DOCKER"} hint=${form.runtime === "DOCKER" ? t("edit.gpusDocker") : undefined} />
           <${Models} ...${field} />
         </div>
+        <div class="row">
+          <${Field} ...${field} name="gangSize" number hint=${t("edit.gangSize")} />
+          <${Field} ...${field} name="priority" number />
+        </div>
         <${Area} ...${field} name="env" />
         <${Area} ...${field} name="labels" />
       </div>
