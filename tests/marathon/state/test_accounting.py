@@ -13,7 +13,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.model.task_ids import app_of
-from mesos_gpu.marathon.model.usage import DAY_MS, DAYS_KEPT, HOUR_MS, HOURS_KEPT, Reading, Who, by_hour
+from mesos_gpu.marathon.model.usage import (
+    DAY_MS,
+    DAYS_KEPT,
+    HOUR_MS,
+    HOURS_KEPT,
+    NAMES_KEPT,
+    OTHERS,
+    Reading,
+    Sum,
+    Who,
+    by_hour,
+)
 from mesos_gpu.marathon.state.accounts import pending, split, totals, who
 from mesos_gpu.marathon.state.actions import Launch, Save
 from mesos_gpu.marathon.state.events import (
@@ -33,7 +44,7 @@ from mesos_gpu.marathon.state.events import (
 from mesos_gpu.marathon.state.state import State, restored
 from mesos_gpu.mesos.shares.suspending import RESUMED, SUSPENDED
 from tests.support.histories import examples
-from tests.support.marathon.builders import ROLE, SETTINGS, T0, Run, app, job, offer, only, status
+from tests.support.marathon.builders import ROLE, SETTINGS, T0, Run, app, job, offer, only, ranges, status
 from tests.support.marathon.world import Disk
 
 APPS = ("/a", "/b")
@@ -325,3 +336,39 @@ def test_a_clock_that_was_ahead_stops_no_count() -> None:
     run.do(Tick(), after_s=7200.0)
     after = sum(each.wall_ms for each in totals(run.state, 0, ms(run.now_s)).values())
     assert after - before >= 7_200_000
+
+
+def test_a_task_of_a_version_that_did_not_count_has_what_its_app_asks_for() -> None:
+    run = started(user="bob")
+    (instance,) = run.state.instances.values()
+    assert instance.task is not None
+    changed = run.state.instances.opened()
+    changed.put(instance.id, replace(instance, task=replace(instance.task, held=None)))
+    vars(run.state)["instances"] = changed.closed()
+    run.do(status(instance.task.id, "TASK_FAILED", timestamp=instance.task.staged_at_s + 100), after_s=200.0)
+    ((owner, each),) = totals(run.state, 0, ms(run.now_s)).items()
+    assert (owner.user, each.gpu_ms, each.tasks) == ("bob", 2000 * 100_000, 1)
+
+
+def test_parts_of_shared_gpus_are_counted_in_their_memory() -> None:
+    run = Run(settings=COUNTED)
+    run.subscribe()
+    run.put(app(gpuShare={"memGiB": 6, "weight": 2}))
+    shared = [ranges("gpu_mem", (2000, 2014)), ranges("gpu_slices", (2000, 2024))]
+    run.offer(extra=shared, attributes={"gpu_shared_cards": "2=GPU-x/15/watcher"})
+    run.now_s += 3600
+    ((_, each),) = totals(run.state, 0, ms(run.now_s)).items()
+    assert (each.gpu_ms, each.gpu_mem_ms) == (0, 6000 * HOUR_MS)
+
+
+def test_more_names_than_are_kept_apart_in_an_hour_are_others() -> None:
+    run = started()
+    table = run.state.usage_open.opened()
+    hour = ms(run.now_s) // HOUR_MS * HOUR_MS
+    for at in range(4 * NAMES_KEPT):
+        table.put(f"{hour}\t{Who(f'/{at}', ROLE, 'x').key}", Sum(tasks=1))
+    vars(run.state)["usage_open"] = table.closed()
+    (task_id,) = run.tasks()
+    run.do(status(task_id, "TASK_FAILED", timestamp=run.now_s + 5), after_s=5.0)
+    shown = totals(run.state, 0, ms(run.now_s))
+    assert {owner.app for owner, each in shown.items() if each.gpu_ms} == {OTHERS}
