@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import statistics
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -194,3 +195,26 @@ async def test_a_card_that_vanished_does_not_keep_the_agent_from_starting(agent:
     await agent.start("--shared_gpus=2,3")  # it is back
     assert [card["index"] for card in await agent.get("/gpu_shares")] == [2, 3]
     assert agent.master.states("kept")[-1] == "TASK_RUNNING"
+
+
+async def test_a_frozen_task_ends_within_a_second_of_what_another_takes(agent: LiveAgent) -> None:
+    # A slice of 5 s each: who is not ended or thawed for it would have to wait for that long.
+    await agent.start("--shared_gpus=2", "--gpu_share_policy=3", "--gpu_share_slice=200ms")
+    tree, name = (v1, "freezer.state") if (v1 := freezer_v1()) else (freezer_v2(), "cgroup.freeze")
+    took: dict[str, list[float]] = {"frozen": [], "plain": []}
+    for number in range(3):
+        agent.run(f"plain{number}", "exec sleep 999", resources=part(2, 1)[:2])
+        agent.run(f"frozen{number}", burn(), resources=part(2, 5, 1))
+        for kind in took:
+            await agent.reaches(f"{kind}{number}", "TASK_RUNNING")
+        await asyncio.wait_for(until_busy(agent, 1), 20)
+        (card,) = await agent.get("/gpu_shares")
+        file = f"{tree}/{agent.cgroups_root}/{card['containers'][0]['container_id']}/{name}"
+        for kind, seconds in took.items():
+            if kind == "frozen":
+                await agent.until(lambda: is_frozen(file))  # noqa: B023 - it is waited for here
+            began_s = time.monotonic()
+            agent.kill(f"{kind}{number}")
+            await agent.reaches(f"{kind}{number}", "TASK_KILLED")
+            seconds.append(time.monotonic() - began_s)
+    assert statistics.median(took["frozen"]) < statistics.median(took["plain"]) + 1.0, took
