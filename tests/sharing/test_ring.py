@@ -101,6 +101,24 @@ def test_who_queues_deep_pays_for_it_and_gains_at_most_what_was_queued_last(
     assert abs(shares(used)[0] - ideal) <= queued_s / CONTENTION_S + 0.02 * ideal
 
 
+@pytest.mark.parametrize("weights", WEIGHTS, ids=str)
+def test_what_a_hostile_tenant_has_too_much_is_one_queue_at_any_moment_and_never_more(weights: tuple[int, ...]) -> None:
+    tenants = {name: Tenant(depth=16) for name in "abc"[: len(weights)]}
+    hostile = tenants["a"] = Tenant(depth=16, processes=8)
+    on, ideal = card(Policy.WEIGHTED, weights, tenants), weights[0] / sum(weights)
+    on.run(3.0)
+    begun = {name: tenant.used_s for name, tenant in tenants.items()}
+    ahead_s = []
+    for _ in range(600):
+        on.run(0.1)
+        had = {name: tenant.used_s - begun[name] for name, tenant in tenants.items()}
+        ahead_s.append(had["a"] - ideal * sum(had.values()))
+    queue_s, turn_s = hostile.depth * hostile.processes * hostile.kernel_s, on.ring.rules.slice_s * weights[0]
+    assert max(ahead_s) - min(ahead_s) <= queue_s + 2 * turn_s
+    early_s, late_s = sum(ahead_s[:200]) / 200, sum(ahead_s[-200:]) / 200
+    assert abs(late_s - early_s) < 0.1 * queue_s, "debts are carried over, not added up"
+
+
 @pytest.mark.parametrize("ratio", [20, 50, 80])
 def test_high_priority_may_take_its_ratio_while_it_has_work(ratio: int) -> None:
     tenants = {"h": Tenant(), "a": Tenant(), "b": Tenant()}
