@@ -13,6 +13,7 @@ for others), beside `srun true` of the Slurm that answers on this machine, else 
 Debian's slurmctld, slurmd, slurm-client and munge are installed. None may take a second. --runs measures this alone.
 
 Each of ours is measured as it is installed, with its helper (docs/do/connections.md) there, and `directly`, without.
+The processor time of what a helper's child does is the helper's, and stands nowhere here.
 --stages shows where the milliseconds of a whole run go, with the helper and directly.
 
 Both read compiled modules, as an installed program does: Python keeps them in a folder of this run, filled before

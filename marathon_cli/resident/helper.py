@@ -29,7 +29,9 @@ LOOK_S = 30.0
 _TO_GROUP = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGSTOP, signal.SIGCONT, signal.SIGWINCH)
 """What a terminal sends to all processes of a command."""
 _GRACE_S = 5.0
-"""How long a command whose front is gone may take to end, and a front to say what it wants."""
+"""How long a front may take to say what it wants."""
+_REMOVAL_S = 30.0
+"""How long a command whose front is gone may take to end: a run removes its app, on a machine that may be busy."""
 
 
 @dataclass(slots=True)
@@ -104,7 +106,7 @@ class Helper:
         for call in list(self._calls.values()):
             if not call.pid and now_s - call.begun_s > _GRACE_S:
                 self._drop(call)
-            elif call.left_s and now_s - call.left_s > _GRACE_S:
+            elif call.left_s and now_s - call.left_s > _REMOVAL_S:
                 _send(call.pid, signal.SIGKILL, group=True)
         if self._leaving:
             return

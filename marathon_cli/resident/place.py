@@ -49,7 +49,7 @@ def _is_ours(path: str, uid: int) -> bool:
         try:
             found = os.lstat(path)
         except FileNotFoundError:
-            os.mkdir(path, 0o700)
+            os.makedirs(path, 0o700)
             found = os.lstat(path)
     except OSError:
         return False
