@@ -18,6 +18,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from marathon_cli.resident import child, frames, place
@@ -70,15 +71,16 @@ class Helper:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._heard)
         signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
-        try:
-            os.unlink(self._path)  # of one that was killed: we have the lock
-        except FileNotFoundError:
-            pass
+        # It has its name once somebody listens; the lock is ours, so what has that name is of a helper that was killed.
+        made = f"{self._path}.new"
+        with suppress(FileNotFoundError):
+            os.unlink(made)
         mask = os.umask(0o077)
-        self._listener.bind(self._path)
+        self._listener.bind(made)
         os.umask(mask)
         self._listener.listen(64)
         self._listener.setblocking(False)
+        os.rename(made, self._path)
         self._where = os.stat(self._path).st_ino
         self._poll.register(self._listener, select.POLLIN)
         self._poll.register(self._woken, select.POLLIN)
