@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
 
 LONGEST_CUT_S = 400.0
 HOW_OFTEN = {"kill": 5, "kill_while_writing": 6, "cut": 5, "slow": 2, "power": 2, "clock": 1, "quorum": 1}
-HOW_OFTEN |= {"kill_while_sending": 4, "cut_while_sending": 4, "kill_executor": 1}
-"""How often each kind comes, beside the others."""
-LEFT_OUT = 0.25
+HOW_OFTEN |= {"kill_while_sending": 4, "cut_while_sending": 4, "kill_executor": 1, "freeze": 3, "flap": 2, "storm": 1}
+"""How often each kind comes, beside the others, before a seed makes it up to four times as often or as rare."""
+LEFT_OUT = 0.3
 """How many of the kinds a history does without: what some hide, others show."""
+LONGEST_FREEZE_S = 200.0
 
 
 def span(chance: Random, least_s: float, most_s: float) -> float:
@@ -27,11 +29,20 @@ def span(chance: Random, least_s: float, most_s: float) -> float:
     return float(math.exp(chance.uniform(math.log(least_s), math.log(most_s))))
 
 
-def some_kinds(seed: int) -> dict[str, int]:
+def swarm(seed: int, what: str, usual: Mapping[str, float]) -> dict[str, float]:
+    """Return what the history of a seed has of some kinds, and how often each comes beside the others.
+
+    Source: Groce et al., Swarm Testing (ISSTA 2012): configurations that leave kinds out find more than one that has
+    all.
+    """
+    chance = Random(f"{what} of {seed}")
+    drawn = {kind: often * 4 ** chance.uniform(-1, 1) for kind, often in usual.items() if chance.random() >= LEFT_OUT}
+    return drawn or dict(usual)
+
+
+def some_kinds(seed: int) -> dict[str, float]:
     """Return the faults that the history of a seed has, and how often each comes."""
-    chance = Random(f"faults of {seed}")
-    drawn = {kind: often for kind, often in HOW_OFTEN.items() if chance.random() >= LEFT_OUT}
-    return drawn or HOW_OFTEN
+    return swarm(seed, "faults", HOW_OFTEN)
 
 
 @dataclass
@@ -40,9 +51,11 @@ class Faults:
 
     world: World
     cluster: Cluster
-    kinds: dict[str, int]
+    kinds: dict[str, float]
     going: bool = True
     count: int = 0
+    on_fault: list[Callable[[], None]] = field(default_factory=list)
+    """Told of each: who uses a cluster does something when it breaks."""
 
     async def work(self, pause_s: float) -> None:
         """Break something now and then."""
@@ -55,6 +68,8 @@ class Faults:
                 return
             self.count += 1
             getattr(self, chance.choices(list(self.kinds), list(self.kinds.values()))[0])()
+            for told in self.on_fault:
+                told()
 
     def kill(self) -> None:
         """A service is killed; sometimes several at one moment."""
@@ -142,10 +157,46 @@ class Faults:
     def clock(self) -> None:
         """Somebody sets a clock, by seconds or by days."""
         chance = self.world.random
-        host = self.cluster.host_of(chance.choice(self.cluster.names))
-        jump_s = chance.choice((-1.0, 1.0)) * 10 ** chance.uniform(0.0, 5.0)
+        deciding = [host.name for host in (*self.cluster.masters, *self.cluster.marathons)]
+        host = self.cluster.host_of(chance.choice(chance.choice((self.cluster.names, deciding))))
+        jump_s = chance.choice((-1.0, 1.0, 1.0)) * 10 ** chance.uniform(0.0, 5.5)
         host.wall_offset_s += jump_s
         self.world.tell("faults", f"the clock of {host.name} jumps by {jump_s:.1f} s")
+
+        def right() -> None:
+            host.wall_offset_s = 0.0
+            self.world.tell("faults", f"the clock of {host.name} is set right")
+
+        if chance.random() < 0.5:
+            self.world.soon(span(chance, 1.0, 600.0), right)
+
+    def freeze(self) -> None:
+        """A service makes no step for a while, and goes on as if nothing had been."""
+        chance = self.world.random
+        process = self.world.processes.get(chance.choice(self.cluster.names))
+        if process is not None:
+            self.world.freeze(process, span(chance, 0.5, LONGEST_FREEZE_S))
+
+    def flap(self) -> None:
+        """Two hosts reach each other, and do not, several times in a row."""
+        chance = self.world.random
+        one = chance.choice(self.cluster.masters)
+        other = self.cluster.host_of(chance.choice([name for name in self.cluster.names if name != one.name]))
+        self.world.tell("faults", f"the link of {one.name} and {other.name} flaps")
+        at_s = 0.0
+        for _ in range(chance.randint(2, 6)):
+            lasts_s = span(chance, 0.1, 30.0)
+            self.world.soon(at_s, self.world.network.partition, one, other)
+            self.world.soon(at_s + lasts_s, self.world.network.heal, frozenset((one.name, other.name)))
+            at_s += lasts_s + span(chance, 0.01, 10.0)
+
+    def storm(self) -> None:
+        """All services are killed within seconds, or all hosts lose their power."""
+        chance = self.world.random
+        power = chance.random() < 0.5
+        self.world.tell("faults", "all hosts lose their power" if power else "all services are killed")
+        for name in self.cluster.names:
+            self.world.soon(chance.uniform(0.0, 3.0), self.cluster.power_cut if power else self.cluster.kill, name)
 
     def mend(self) -> None:
         """Let everything work again; clocks are set right."""

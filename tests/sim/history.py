@@ -4,24 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from tests.sim.faults import Faults, some_kinds
+# What services import when they need it first is there before any history: it would be each one's own work.
+import mesos_gpu.placement.fleet  # noqa: F401
+from tests.sim.faults import Faults, some_kinds, swarm
+from tests.sim.guest import Guest
 from tests.sim.install import begin
 from tests.sim.judge import Judge
 from tests.sim.loop import Stuck
-from tests.sim.people import People
+from tests.sim.operators import HOW_OFTEN, Operators
+from tests.sim.people import People, acts_of
 from tests.sim.services import Cluster, Shape
-from tests.sim.world import World
+from tests.sim.world import Process, World
 
 PEACE_S = 2400.0
 """How long everything works before the judgement: longer than every time-out and interval of the services."""
+TIMED_S = 300.0
+"""How long before it jobs with schedules are removed."""
 CLEANING_S = 900.0
 WHOLE_S = 300.0
+GUESTS = 0.6
+"""How many histories have a framework beside Marathon."""
+GUEST_S = 60.0
+"""How often it kills something, in the mean."""
+KEPT = 0.4
+"""How many histories have operators who drain agents and the like, so often:"""
+OPERATORS_S = 300.0
 PEOPLE_S = (15.0, 40.0, 40.0, 90.0)
-FAULTS_S = (30.0, 60.0, 120.0, 240.0)
+FAULTS_S = (20.0, 40.0, 80.0, 160.0)
 """Mean pauses that histories have, in seconds."""
 
 
@@ -72,9 +88,20 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     cluster = Cluster(world, shape)
     world.tell("shape", str(shape))
     judge = Judge(world, cluster)
-    people = People(world, cluster, sum(cluster.gpus.values()))
+    people = People(world, cluster, sum(cluster.gpus.values()), acts_of(plan.seed))
     faults = Faults(world, cluster, some_kinds(plan.seed))
     person = world.spawn("person", world.add_host("person"))
+    if Random(f"guest at {plan.seed}").random() < GUESTS:
+        judge.guest = Guest.drawn(world, cluster)
+        world.tell("guest", f"is there: {', '.join(sorted(judge.guest.habits))}")
+        visitor = world.spawn("guest", world.add_host("guest"))
+        world.soon(0.0, _visit, judge.guest.work(GUEST_S), visitor, process=visitor)
+        faults.on_fault.append(partial(world.soon, 0.0, judge.guest.startled, process=visitor))
+    operators = Operators(world, cluster, swarm(plan.seed, "operators", HOW_OFTEN))
+    if Random(f"operators at {plan.seed}").random() < KEPT:
+        judge.operators = operators
+        keeper = world.spawn("operator", world.add_host("operator"))
+        world.soon(90.0, _visit, operators.work(OPERATORS_S), keeper, process=keeper)
     for name in cluster.names:
         cluster.start(name)
     tasks: list[asyncio.Task[None]] = []
@@ -97,6 +124,10 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     return Verdict(plan, findings, world.digest, world.now_s, faults.count, people.calls, containers)
 
 
+def _visit(work: Coroutine[Any, Any, None], visitor: Process) -> None:
+    visitor.kept.append(asyncio.ensure_future(work))
+
+
 async def _whole(plan: Plan, people: People, faults: Faults, judge: Judge) -> None:
     chance = Random(f"pauses of {plan.seed}")
     people_s = plan.people_s or chance.choice(PEOPLE_S)
@@ -107,12 +138,25 @@ async def _whole(plan: Plan, people: People, faults: Faults, judge: Judge) -> No
     await asyncio.sleep(plan.hours * 3600)
     people.busy = False
     faults.mend()
+    if judge.guest is not None:
+        judge.guest.busy = False
     await asyncio.wait(working, timeout=600.0)
+    if judge.operators is not None:
+        await judge.operators.leave()
     for name in [name for name, wanted in people.apps.items() if not wanted.lasting]:
-        await people.delete(name)
+        # Nobody may be there to take it yet.
+        for _ in range(20):
+            if await people.delete(name) is not None:
+                break
+            await asyncio.sleep(30.0)
         del people.apps[name]
-    await asyncio.sleep(PEACE_S)
+    await asyncio.sleep(PEACE_S - TIMED_S)
+    judge.timed(people)
+    await people.stop_timed()
+    await asyncio.sleep(TIMED_S)
     await judge.settled(people)
+    if judge.guest is not None:
+        await judge.guest.end()
     for name in sorted(people.apps):
         await people.delete(name)
     await asyncio.sleep(CLEANING_S)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tests.sim.machine import Container
+from tests.sim.machine import Container, Machine
+from tests.sim.people import TIMED, TIMED_EVERY_S
+from tests.sim.statuses import Statuses
 
 if TYPE_CHECKING:
+    from tests.sim.guest import Guest
+    from tests.sim.operators import Operators
     from tests.sim.people import People
     from tests.sim.services import Cluster
     from tests.sim.world import World
@@ -27,26 +32,50 @@ class Judge:
         self.begun: Counter[str] = Counter()
         self.ended: dict[str, str] = {}
         self._runs: dict[str, str] = {}
+        self._last_s: dict[str, float] = {}
         self._told: dict[tuple[str, str], str] = {}
         for machine in cluster.machines.values():
-            machine.on_begin = self._begin
+            machine.on_begin = partial(self._begin, machine)
+        self.statuses = Statuses(world)
+        self.statuses.install()
+        self.guest: Guest | None = None
+        self.operators: Operators | None = None
         cluster.on_status = self._status
 
     # At every moment.
 
-    def _begin(self, container: Container) -> None:
+    def _begin(self, machine: Machine, container: Container) -> None:
         task = container.task
+        if self.operators is not None:
+            self.operators.begins(machine.host.name, container)
         self.begun[task] += 1
         if self.begun[task] > 1:
             self.world.finding(f"task {task} was started {self.begun[task]} times")
-        if task.startswith("job-"):
+        if task.startswith(TIMED) and container.executor is None:
+            self._timed(task.split("_")[0], task)
+        if task.startswith(("job-", TIMED)):
             run = task.split(".")[0]
             if self._runs.setdefault(run, task) != task:
                 self.world.finding(f"a run was carried out twice: {self._runs[run]}, {task}")
 
+    def _timed(self, job: str, task: str) -> None:
+        """A run of a job that never has two at a time begins."""
+        self._last_s[job] = self.world.now_s
+        others = [name for name in self.running() if name.split("_")[0] == job and name != task]
+        if others:
+            self.world.finding(f"two runs of {job} at a time: {task}, {others}")
+
+    def timed(self, people: People) -> None:
+        """Everything has worked for a while: jobs with schedules have run when they had to."""
+        for job in people.timed:
+            since_s = self.world.now_s - self._last_s.get(job, 0.0)
+            if since_s > 3 * TIMED_EVERY_S:
+                self.world.finding(f"{job} has not run for {since_s:.0f} s, its cron is every {TIMED_EVERY_S:.0f} s")
+
     def _status(self, marathon: str, status: dict[str, Any]) -> None:
-        """A Marathon is told of a task, `status` being a TaskStatus."""
+        """A framework is told of a task, `status` being a TaskStatus."""
         task, state = status["task_id"]["value"], status["state"]
+        self.statuses.told(status)
         self.world.tell("status", f"{task} {state} {status.get('reason', '')} {status.get('message', '')}")
         before = self._told.get((marathon, task))
         if before in ENDS and state in LIVE and "uuid" in status:
@@ -59,17 +88,15 @@ class Judge:
             # What the master says by itself is the newest that it knows, and may be before the update of it.
             self._told[marathon, task] = state
 
+    def _lazy(self, task: str) -> bool:
+        return self.guest is not None and self.guest.is_lazy(task)
+
     def _runs_now(self, task: str) -> bool:
         return task in self.running()
 
     def running(self) -> dict[str, str]:
         """Return where each task truly runs."""
-        return {
-            container.task: name
-            for name, machine in self.cluster.machines.items()
-            for container in machine.running.values()
-            if container.executor is None
-        }
+        return {task: name for name, machine in self.cluster.machines.items() for task in machine.tasks()}
 
     # Once everything works again.
 
@@ -85,9 +112,12 @@ class Judge:
             self.world.finding("the services do not answer although nothing is broken any more")
             return
         self._books(state, truth)
+        self.statuses.settled(self._lazy)
+        if self.guest is not None:
+            self.guest.settled()
         # What keeps a place for the next task, with its volume, shows the last one's end.
         told = {task["id"] for task in tasks.json()["tasks"] if task["state"] in LIVE}
-        active = {name for name in truth if not name.startswith("job-")}
+        active = {name for name in truth if not name.startswith(("job-", "guest-", TIMED))}
         if set(told) != active:
             self.world.finding(
                 f"Marathon knows {sorted(set(told) - active)} too much, {sorted(active - set(told))} not"
@@ -159,7 +189,12 @@ class Judge:
             held = 0 if machine is None else sum(len(one.gpus) for one in machine.running.values())
             if agent["used_resources"]["gpus"] != held:
                 self.world.finding(f"the master counts {agent['used_resources']['gpus']} GPUs of {name}; taken: {held}")
-        tasks = {task["id"] for framework in state["frameworks"] for task in framework["tasks"]}
+        tasks = {
+            task["id"]
+            for framework in state["frameworks"]
+            for task in framework["tasks"]
+            if not (self._lazy(task["id"]) and task["state"] in ENDS)
+        }
         if tasks != set(truth):
             self.world.finding(
                 f"the master knows the tasks {sorted(tasks - set(truth))} too much, {sorted(set(truth) - tasks)} not"

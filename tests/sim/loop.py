@@ -47,6 +47,12 @@ class _Clock:
         pass
 
 
+def _run_later(process: Process, handle: asyncio.Handle) -> None:
+    """Make a step that was due when its process froze, unless that is dead by now."""
+    if process.alive and not handle.cancelled():
+        handle._run()  # type: ignore[attr-defined]
+
+
 _numbers = itertools.count()
 
 
@@ -115,6 +121,8 @@ class VirtualLoop(_Base):  # type: ignore[misc]
             handle = events.Handle(callback, args, self, found)
             handle.cancel()
             return handle
+        if process is not None and process.frozen_until_s > self.world.now_s:
+            return self.at(self.world.now_s, callback, *args, context=found)
         made: asyncio.Handle = super().call_soon(callback, *args, context=found)
         return made
 
@@ -138,8 +146,10 @@ class VirtualLoop(_Base):  # type: ignore[misc]
     ) -> asyncio.TimerHandle:
         """Make a step at a time of the world."""
         found = copy_context() if context is None else context
-        timer = events.TimerHandle(max(when, self.world.now_s), callback, args, self, found)
         process = found.get(PROCESS)
+        if process is not None and when < process.frozen_until_s:
+            when = process.next_thaw_s()
+        timer = events.TimerHandle(max(when, self.world.now_s), callback, args, self, found)
         if process is not None and not process.alive:
             timer.cancel()
             return timer
@@ -157,6 +167,22 @@ class VirtualLoop(_Base):  # type: ignore[misc]
         scheduled: Any = self._scheduled
         process.kept.extend(scheduled)
         self._scheduled = [timer for timer in scheduled if timer._context.get(PROCESS) is not process]
+        heapify(self._scheduled)
+
+    def freeze(self, process: Process, seconds: float) -> None:
+        """Make no step of a process for a while; then those that were due, in their order."""
+        process.frozen_until_s = process.thaws_s = self.world.now_s + seconds
+        ready: Any = self._ready
+        for handle in [handle for handle in ready if handle._context.get(PROCESS) is process]:
+            ready.remove(handle)
+            self.at(process.next_thaw_s(), _run_later, process, handle, context=Context())
+        due = [
+            timer
+            for timer in self._scheduled
+            if timer.when() < process.frozen_until_s and timer._context.get(PROCESS) is process  # type: ignore[attr-defined]
+        ]
+        for timer in sorted(due, key=lambda timer: timer.when()):
+            timer._when = process.next_thaw_s()  # type: ignore[attr-defined]
         heapify(self._scheduled)
 
     # Threads.

@@ -66,6 +66,10 @@ class Machine:
         self.on_end: Callable[[Container], None] = lambda container: None
         self._kernel = host.world.spawn(f"{host.name}-kernel", host)
 
+    def tasks(self) -> list[str]:
+        """Return the tasks that run, in the order in which they began."""
+        return [container.task for container in self.running.values() if container.executor is None]
+
     def power_cut(self) -> None:
         """End everything, without a trace."""
         self.host.world.kill(self._kernel, why="power cut", silent=True)

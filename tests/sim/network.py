@@ -19,6 +19,8 @@ CONNECT_PATIENCE_S = 127.0
 """How long the kernel tries to connect (tcp_syn_retries 6: tcp(7))."""
 SEND_PATIENCE_S = 924.6
 """How long it sends again what is not acknowledged (tcp_retries2 15: tcp(7))."""
+LONGEST_RETRY_S = 120.0
+"""How long it waits at most between two tries (TCP_RTO_MAX)."""
 HIGH_WATER = 64 * 1024
 EARLY_S = 2e-6
 """A timer may come so much before its time: the loop takes what is due within its clock's resolution."""
@@ -276,7 +278,7 @@ class Network:
                 if peer.protocol is None:
                     end.sent.appendleft((self.world.now_s, kind, data))
                     end.sent_bytes += len(data)
-                    self.world.soon(1e-4, self._pass_on, end)
+                    self.world.soon(max(1e-4, peer.process.frozen_until_s - self.world.now_s), self._pass_on, end)
                     return
                 self.world.loop.call_soon(peer.take, kind, data, context=peer.process.context.copy())
             elif kind == "data" and end.process.alive:
@@ -343,7 +345,11 @@ class Network:
         """What could not be delivered is tried again."""
         waiting, self._waiting = self._waiting, {}
         for end in waiting:
-            self.world.soon(self.world.random.uniform(0.0, 1.0), self._pass_on, end)
+            # A kernel that has tried again for so long waits as long until it does once more.
+            longest_s = 1.0
+            if end.stuck_since_s is not None and self.world.random.random() < 0.5:
+                longest_s = min(LONGEST_RETRY_S, max(1.0, self.world.now_s - end.stuck_since_s))
+            self.world.soon(self.world.random.uniform(0.0, longest_s), self._pass_on, end)
 
     def slow(self, one: Host, other: Host, seconds: float) -> None:
         """Make what passes between two hosts take up to so much longer; 0: no longer."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.sim.executors import CUSTOM
+from tests.sim.faults import swarm
 from tests.sim.http import Answer, request
 from tests.sim.machine import LIFE, STUBBORN
 
@@ -18,6 +20,21 @@ MOST_APPS = 5
 PATIENCE_S = 60.0
 NOBODY_KNOWS = (502, 503, 504)
 """Answers of who passes a request on, or could not write down that it was done: it may have been done."""
+
+
+ACTS = {"create": 4.0, "create_pod": 2.0, "create_keeper": 2.0, "scale": 3.0, "change": 2.0, "remove": 2.0}
+ACTS |= {"run_job": 5.0, "kill_task": 2.0, "schedule_job": 0.5}
+CREATING = frozenset(("create", "create_pod", "create_keeper", "run_job"))
+TIMED = "timed-"
+"""How the names of jobs with a schedule begin; each starts at every third minute, and never twice at a time."""
+TIMED_EVERY_S = 180.0
+MOST_TIMED = 2
+
+
+def acts_of(seed: int) -> dict[str, float]:
+    """Return what people do in the history of a seed, and how often each comes: at least something is made."""
+    acts = swarm(seed, "people", ACTS)
+    return acts if CREATING & set(acts) else {**acts, "create": 4.0}
 
 
 @dataclass
@@ -54,8 +71,12 @@ class People:
     world: World
     cluster: Cluster
     gpus: int
+    acts: Mapping[str, float] = field(default_factory=lambda: ACTS)
+    """What they do, and how often each comes beside the others."""
     apps: dict[str, Wanted] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
+    timed: list[str] = field(default_factory=list)
+    """Jobs with a schedule."""
     busy: bool = True
     calls: int = 0
     _count: int = 0
@@ -67,20 +88,8 @@ class People:
             await asyncio.sleep(chance.expovariate(1 / pause_s))
             if not self.busy:
                 return
-            act = chance.choices(
-                (
-                    self.create,
-                    self.create_pod,
-                    self.create_keeper,
-                    self.scale,
-                    self.change,
-                    self.remove,
-                    self.run_job,
-                    self.kill_task,
-                ),
-                (4, 2, 2, 3, 2, 2, 5, 2),
-            )[0]
-            await act()
+            act = chance.choices(list(self.acts), list(self.acts.values()))[0]
+            await getattr(self, act)()
 
     async def ask(self, method: str, path: str, body: Any = None) -> Answer | None:
         """Return Marathon's answer, None when none has come; then nobody knows what was done."""
@@ -202,7 +211,8 @@ class People:
             answer = await self._change_pod(name, labels={"change": str(self._count)})
         else:
             answer = await self.ask("PUT", f"/v2/apps{name}?force=true", {"cmd": f"serve {self._count}"})
-        self._promised(name, answer, self.apps[name].instances)
+        # How many there are is as unsure as it was: this does not say it.
+        self._promised(name, answer, None)
 
     async def remove(self) -> None:
         """Remove an app."""
@@ -236,6 +246,32 @@ class People:
         if begun is not None and begun.status == 201:
             self.runs.append(Run(job, begun.json()["id"], status))
 
+    async def schedule_job(self) -> None:
+        """Have something run every few minutes."""
+        if len(self.timed) >= MOST_TIMED:
+            return
+        chance = self.world.random
+        self._count += 1
+        job = f"{TIMED}{self._count}"
+        run = {
+            "cmd": "work", "cpus": 0.1, "mem": 32, "disk": 0, "gpus": chance.choice((0, 1)),
+            "env": {LIFE: f"{chance.uniform(0.0, 240.0):.3f}:0"}, "restart": {"policy": "NEVER"},
+        }  # fmt: skip
+        made = await self.ask("POST", "/v1/jobs", {"id": job, "run": run})
+        if made is None or made.status != 201:
+            return
+        schedule = {
+            "id": "often", "cron": "*/3 * * * *", "timezone": "UTC", "concurrencyPolicy": "FORBID", "enabled": True,
+        }  # fmt: skip
+        begun = await self.ask("POST", f"/v1/jobs/{job}/schedules", schedule)
+        if begun is not None and begun.status == 201:
+            self.timed.append(job)
+
+    async def stop_timed(self) -> None:
+        """Remove all jobs with a schedule; their runs end."""
+        for job in self.timed:
+            await self.ask("DELETE", f"/v1/jobs/{job}?stopCurrentJobRuns=true")
+
     async def kill_task(self) -> None:
         """Kill an instance of an app; another takes its place."""
         name = self._one()
@@ -253,11 +289,11 @@ class People:
     def _asked(self) -> int:
         return sum(wanted.gpus * (1 if wanted.keeps else wanted.instances) for wanted in self.apps.values())
 
-    def _promised(self, name: str, answer: Answer | None, instances: int) -> None:
+    def _promised(self, name: str, answer: Answer | None, instances: int | None) -> None:
         wanted = self.apps[name]
         if answer is None:
             wanted.sure = False
-        elif answer.status == 200:
+        elif answer.status == 200 and instances is not None:
             wanted.instances, wanted.sure = instances, True
         elif answer.status in (404, 422) and not wanted.sure:
             del self.apps[name]

@@ -80,6 +80,17 @@ class Process:
     """The same for what it sends."""
     waits_for: Callable[[], bool] | None = None
     """Whether its threads that speak to ZooKeeper have to wait."""
+    frozen_until_s: float = 0.0
+    """Until when of the world's time it makes no step: it was stopped, or its machine was."""
+    thaws_s: float = 0.0
+    """When the last of what waits for that is due."""
+    on_freeze: list[Callable[[float], None]] = field(default_factory=list, repr=False)
+    """Told for how many seconds it freezes."""
+
+    def next_thaw_s(self) -> float:
+        """Return a time for one step more after it froze, later than the ones before."""
+        self.thaws_s += 1e-9
+        return self.thaws_s
 
     def __str__(self) -> str:
         return f"{self.name}#{self.number}"
@@ -163,6 +174,14 @@ class World:
         self.network.died(process, silent=silent)
         for let_go in process.at_end:
             let_go()
+
+    def freeze(self, process: Process, seconds: float) -> None:
+        """Stop a process, as SIGSTOP does, a swapping machine or a hypervisor; its connections stay open."""
+        if process.alive and process.frozen_until_s <= self.now_s:
+            self.tell(process.name, f"process {process} freezes for {seconds:.1f} s")
+            self.loop.freeze(process, seconds)
+            for told in process.on_freeze:
+                told(seconds)
 
     def soon(self, delay_s: float, call: Callable[..., Any], *args: Any, process: Process | None = None) -> None:
         """Do something after so many seconds of the world's time, as a step of a process or of nobody."""

@@ -208,12 +208,14 @@ class Client:
         self._due: set[str] = set()
         self._lost_once = self._closed = False
         process.at_end.append(self._died)
+        process.on_freeze.append(self._froze)
         process.waits_for = lambda: not self.usable and not self._closed
 
     @property
     def usable(self) -> bool:
         """Tell whether requests are answered."""
-        return self.state == KazooState.CONNECTED and self.ensemble.reaches(self.process.host)
+        alive = self.session in self.ensemble.clients
+        return alive and self.state == KazooState.CONNECTED and self.ensemble.reaches(self.process.host)
 
     def add_listener(self, listener: Callable[[str], Any]) -> None:
         """Tell a function of every change of state."""
@@ -268,6 +270,26 @@ class Client:
     def _died(self) -> None:
         if self.session is not None and self.session in self.ensemble.clients:
             self.ensemble.silent(self.session, self)
+
+    def _froze(self, seconds: float) -> None:
+        """Nothing comes from it for so long; then it finds out whether its session is over."""
+        if self.session in self.ensemble.clients and self.state == KazooState.CONNECTED:
+            self.ensemble.silent(self.session, self)
+            self.ensemble.world.soon(seconds, self._thawed)
+
+    def _thawed(self) -> None:
+        if not self.process.alive or self._closed or self.state != KazooState.CONNECTED:
+            return
+        if self.session in self.ensemble.clients and self.ensemble.reaches(self.process.host):
+            self.heard_s = None
+        else:
+            self._later(self.ensemble.world.random.uniform(0.0, 2.0), self._broken)
+
+    def _broken(self) -> None:
+        """Its connection is found broken."""
+        if self.state == KazooState.CONNECTED and not self._closed:
+            self._become(KazooState.SUSPENDED)
+            self._later(AGAIN_S, self._connect)
 
     # Watches.
 

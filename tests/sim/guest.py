@@ -1,0 +1,284 @@
+"""A framework beside Marathon: it says each kill once, and acknowledges late, twice, or some updates not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from mesos_gpu.mesos.recordio import RecordDecoder
+from tests.sim.faults import span
+from tests.sim.http import Connection
+from tests.sim.machine import LIFE, STUBBORN
+
+if TYPE_CHECKING:
+    from tests.sim.services import Cluster
+    from tests.sim.world import Host, Process, World
+
+CALLS = "/api/v1/scheduler"
+SILENCE_S = 75.0
+"""Five heartbeats that did not come are a connection that is gone."""
+PATIENCE_S = 30.0
+MOST_TASKS, MOST_GPUS = 4, 2
+FORGOTTEN_S = 120.0
+"""A launch that nothing is heard of for so long has not happened."""
+OVER = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR", "TASK_DROPPED", "TASK_LOST"))
+OVER |= {"TASK_GONE", "TASK_GONE_BY_OPERATOR"}
+HABITS = ("late", "twice", "never", "hurried", "leaves", "asks", "startled")
+
+
+@dataclass
+class _Task:
+    agent: str
+    gpus: int
+    since_s: float
+    state: str = "TASK_STAGING"
+    lazy: bool = False
+    """Whether it is never acknowledged that it runs: then nothing later is told."""
+    kill_by: Process | None = None
+    """The process of the master that has taken the kill."""
+
+
+@dataclass
+class Guest:
+    """The scheduler, at a host of its own. `habits`: what it does beside the usual; None of them is against the rules.
+
+    late: acknowledges after a while. twice: again after a while. never: not that some tasks run. hurried: kills what it
+    has launched just now. leaves: goes for a while. asks: for the states of its tasks when it is back.
+    startled: kills or leaves when something breaks.
+    """
+
+    world: World
+    cluster: Cluster
+    habits: frozenset[str]
+    busy: bool = True
+    tasks: dict[str, _Task] = field(default_factory=dict)
+    framework: str | None = None
+    _stream: str | None = None
+    _master: Host | None = None
+    _open: Connection | None = None
+    _numbers: Any = field(default_factory=lambda: itertools.count(1))
+    _kept: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def drawn(cls, world: World, cluster: Cluster) -> Guest:
+        """Return the one of a seed."""
+        chance = Random(f"guest of {world.seed}")
+        return cls(world, cluster, frozenset(habit for habit in HABITS if chance.random() < 0.6))
+
+    async def work(self, pause_s: float) -> None:
+        """Subscribe again and again, and kill something now and then; never ends."""
+        self._later(self._kill_now_and_then(pause_s))
+        failures = 0
+        while True:
+            host = self.cluster.masters[failures % len(self.cluster.masters)]
+            try:
+                if not await self._listen(host):
+                    failures += 1
+            except (OSError, asyncio.TimeoutError) as error:
+                self.world.tell("guest", f"{host.name}: {type(error).__name__}")
+                failures += 1
+            self._stream = None
+            await asyncio.sleep(span(self.world.random, 0.2, 30.0 if "leaves" in self.habits and self.busy else 3.0))
+
+    def startled(self) -> None:
+        """Something broke: that is when people look, and kill what they do not like, or restart their scheduler."""
+        if self.busy and "startled" in self.habits and self.world.random.random() < 0.6:
+            self._later(self._act_soon())
+
+    async def _act_soon(self) -> None:
+        chance = self.world.random
+        await asyncio.sleep(span(chance, 0.01, 10.0))
+        if "leaves" in self.habits and chance.random() < 0.4 and self._open is not None:
+            self._open.close()
+            return
+        live = sorted(name for name, task in self.tasks.items() if self._may_be_killed(task))
+        if live:
+            # What is on a machine that is not there is what they look at first.
+            away = [name for name in live if self._is_away(name)]
+            await self._kill(chance.choice(away or live))
+
+    def _may_be_killed(self, task: _Task) -> bool:
+        return task.state == "TASK_RUNNING" and task.kill_by is None
+
+    def _is_away(self, name: str) -> bool:
+        hosts = [machine.host.name for machine in self.cluster.machines.values() if name in machine.tasks()]
+        return any(host not in self.world.processes for host in hosts)
+
+    async def end(self) -> None:
+        """Kill everything, as often as it takes, until nothing runs or ten minutes are over."""
+        for _ in range(20):
+            running = [task for machine in self.cluster.machines.values() for task in machine.tasks()]
+            mine = [task for task in running if task in self.tasks]
+            if not mine:
+                return
+            for task in mine:
+                await self._call("KILL", self._kill_of(task))
+            await asyncio.sleep(30.0)
+
+    def settled(self) -> None:
+        """Everything works again: what a master took a kill of does not run, if that master has led since."""
+        running = {task for machine in self.cluster.machines.values() for task in machine.tasks()}
+        for name, task in self.tasks.items():
+            if name in running and task.kill_by is not None and task.kill_by.alive and task.state != "TASK_UNREACHABLE":
+                self.world.finding(f"the kill of {name} was taken by {task.kill_by}, and it runs")
+
+    def is_lazy(self, task: str) -> bool:
+        """Tell whether nothing more is told of a task, because the framework does not acknowledge what was."""
+        return task in self.tasks and self.tasks[task].lazy
+
+    # The subscription.
+
+    async def _listen(self, host: Host) -> bool:
+        """Follow the events of a master until it ends; return whether it was the one that leads."""
+        framework: dict[str, Any] = {
+            "user": "root", "name": "guest", "roles": ["guest"], "failover_timeout": 604800.0, "checkpoint": True,
+            "capabilities": [{"type": kind} for kind in ("MULTI_ROLE", "PARTITION_AWARE", "GPU_RESOURCES")],
+        }  # fmt: skip
+        call: dict[str, Any] = {"type": "SUBSCRIBE", "subscribe": {"framework_info": framework}}
+        if self.framework is not None:
+            framework["id"] = call["framework_id"] = {"value": self.framework}
+        connection = await asyncio.wait_for(Connection.open(f"{host.ip}:5050"), PATIENCE_S)
+        try:
+            head = await asyncio.wait_for(connection.begin("POST", CALLS, call), PATIENCE_S)
+            if head.status != 200:
+                return False
+            self._stream, self._master, self._open = head.headers["mesos-stream-id"], host, connection
+            decoder, chunks = RecordDecoder(), connection.chunks()
+            while True:
+                for record in decoder.feed(await asyncio.wait_for(chunks.__anext__(), SILENCE_S)):
+                    self._event(json.loads(record))
+        except StopAsyncIteration:
+            return True
+        finally:
+            self._open = None
+            connection.close()
+
+    def _event(self, event: Any) -> None:
+        kind = event["type"]
+        if kind == "SUBSCRIBED":
+            self.framework = event["subscribed"]["framework_id"]["value"]
+            self.world.tell("guest", f"subscribed as {self.framework}")
+            if "asks" in self.habits:
+                self._later(self._ask())
+        elif kind == "OFFERS":
+            for offer in event["offers"]["offers"]:
+                self._later(self._take(offer))
+        elif kind == "UPDATE":
+            self._status(event["update"]["status"])
+        elif kind == "ERROR":
+            self.world.finding(f"the guest is told of an error: {event['error']}")
+
+    async def _ask(self) -> None:
+        open_ = {name: task for name, task in self.tasks.items() if task.state not in OVER}
+        asked = [{"task_id": {"value": name}, "agent_id": {"value": task.agent}} for name, task in open_.items()]
+        await self._call("RECONCILE", {"tasks": asked})
+
+    # Tasks.
+
+    async def _take(self, offer: Any) -> None:
+        """Launch something, or decline."""
+        chance = self.world.random
+        offered = sum(one["scalar"]["value"] for one in offer["resources"] if one["name"] == "gpus")
+        live = [task for task in self.tasks.values() if self._counts(task)]
+        gpus = chance.choice((0, 1))
+        fits = gpus <= offered and sum(task.gpus for task in live) + gpus <= MOST_GPUS and len(live) < MOST_TASKS
+        ids = [{"value": offer["id"]["value"]}]
+        if not self.busy or not fits or chance.random() < 0.3:
+            refuse_s = chance.choice((1.0, 5.0, 30.0, 120.0)) if self.busy else 3600.0
+            await self._call("DECLINE", {"offer_ids": ids, "filters": {"refuse_seconds": refuse_s}})
+            return
+        name, agent = f"guest-{next(self._numbers)}", offer["agent_id"]["value"]
+        life = f"{span(chance, 0.05, 600.0):.3f}:{chance.choice((0, 1))}"
+        variables = {"MESOS_TASK_ID": name} if chance.random() < 0.3 else {"MESOS_TASK_ID": name, LIFE: life}
+        if chance.random() < 0.2:
+            variables[STUBBORN] = "1"
+        lazy = "never" in self.habits and chance.random() < 0.2
+        self.tasks[name] = _Task(agent, gpus, self.world.now_s, lazy=lazy)
+        wanted = {"cpus": 0.1, "mem": 32.0, "gpus": float(gpus)}
+        task = {
+            "name": name, "task_id": {"value": name}, "agent_id": {"value": agent},
+            "resources": [
+                {"name": kind, "type": "SCALAR", "scalar": {"value": size}, "allocation_info": {"role": "guest"}}
+                for kind, size in wanted.items() if size
+            ],
+            "command": {
+                "value": "work",
+                "environment": {"variables": [{"name": key, "value": value} for key, value in variables.items()]},
+            },
+        }  # fmt: skip
+        launch = {"type": "LAUNCH", "launch": {"task_infos": [task]}}
+        await self._call("ACCEPT", {"offer_ids": ids, "operations": [launch], "filters": {"refuse_seconds": 1.0}})
+        if "hurried" in self.habits and chance.random() < 0.4:
+            await asyncio.sleep(span(chance, 0.001, 2.0))
+            await self._kill(name)
+
+    def _counts(self, task: _Task) -> bool:
+        young = self.world.now_s - task.since_s < FORGOTTEN_S
+        return task.state not in OVER and (task.state != "TASK_STAGING" or young)
+
+    def _status(self, status: dict[str, Any]) -> None:
+        self.cluster.on_status("guest", status)
+        name, chance = status["task_id"]["value"], self.world.random
+        task = self.tasks[name]
+        task.state = status["state"]
+        if task.state in ("TASK_UNREACHABLE", "TASK_LOST"):
+            task.kill_by = None  # what a master knew of it is gone: the kill, too
+        if "uuid" not in status or (task.lazy and task.state not in OVER):
+            return
+        body = {name: status[name] for name in ("agent_id", "task_id", "uuid")}
+        after_s = span(chance, 0.1, 60.0) if "late" in self.habits and chance.random() < 0.3 else 0.0
+        self._later(self._acknowledge(body, after_s))
+        if "twice" in self.habits and chance.random() < 0.3:
+            self._later(self._acknowledge(body, after_s + span(chance, 0.01, 30.0)))
+
+    async def _acknowledge(self, body: Any, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        await self._call("ACKNOWLEDGE", body)
+
+    async def _kill_now_and_then(self, pause_s: float) -> None:
+        chance = self.world.random
+        while True:
+            await asyncio.sleep(chance.expovariate(1 / pause_s))
+            if "leaves" in self.habits and chance.random() < 0.2 and self._open is not None and self.busy:
+                self._open.close()
+            live = sorted(name for name, task in self.tasks.items() if self._may_be_killed(task))
+            if live and self.busy:
+                await self._kill(chance.choice(live))
+
+    def _kill_of(self, name: str) -> Any:
+        return {"task_id": {"value": name}, "agent_id": {"value": self.tasks[name].agent}}
+
+    async def _kill(self, name: str) -> None:
+        """Kill a task: once, if the master has taken it."""
+        master = self._master
+        process = None if master is None else self.world.processes.get(master.name)
+        if await self._call("KILL", self._kill_of(name)) and self.tasks[name].state != "TASK_UNREACHABLE":
+            self.tasks[name].kill_by = process
+
+    # Calls.
+
+    async def _call(self, kind: str, body: Any) -> bool:
+        """Return whether the master has taken a call; one that it has not is not made again."""
+        master = self._master
+        if self._stream is None or master is None:
+            return False
+        call = {"type": kind, "framework_id": {"value": self.framework}, kind.lower(): body}
+        try:
+            connection = await asyncio.wait_for(Connection.open(f"{master.ip}:5050"), PATIENCE_S)
+            try:
+                headers = {"Mesos-Stream-Id": self._stream or ""}
+                answer = await asyncio.wait_for(connection.ask("POST", CALLS, call, headers), PATIENCE_S)
+            finally:
+                connection.close()
+        except (OSError, asyncio.TimeoutError) as error:
+            self.world.tell("guest", f"{kind}: {type(error).__name__}")
+            return False
+        self.world.tell("guest", f"{kind} {body.get('task_id', {}).get('value', '')}: {answer.status}")
+        return answer.status == 202
+
+    def _later(self, doing: Any) -> None:
+        self._kept.append(asyncio.ensure_future(doing))

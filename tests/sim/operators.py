@@ -1,0 +1,171 @@
+"""Whoever keeps the cluster: drains agents, deactivates them, announces maintenance, limits a role; for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tests.sim.faults import span
+from tests.sim.http import Answer, request
+
+if TYPE_CHECKING:
+    from tests.sim.machine import Container
+    from tests.sim.services import Cluster
+    from tests.sim.world import Host, World
+
+HOW_OFTEN = {"drain": 3.0, "deactivate": 1.0, "maintain": 1.0, "limit": 1.0}
+LONGEST_S = 600.0
+LOOK_S = 10.0
+"""How often a drained agent is looked at."""
+
+
+@dataclass
+class Operators:
+    """A person at a host of its own. What is drained is so for everybody: nothing runs there, and nothing begins."""
+
+    world: World
+    cluster: Cluster
+    acts: dict[str, float]
+    busy: bool = True
+    drained: dict[str, None] = field(default_factory=dict)
+    """Hosts that a master has said to be drained, and that nobody has asked to have back."""
+    _to_undo: list[Callable[[], Coroutine[Any, Any, bool]]] = field(default_factory=list)
+
+    async def work(self, pause_s: float) -> None:
+        """Do something now and then; nothing of it is left once `busy` is not so any more."""
+        chance = self.world.random
+        while self.busy:
+            await asyncio.sleep(chance.expovariate(1 / pause_s))
+            if self.busy:
+                await getattr(self, chance.choices(list(self.acts), list(self.acts.values()))[0])()
+
+    async def leave(self) -> None:
+        """Undo everything, as often as it takes."""
+        self.busy = False
+        while self._to_undo:
+            await self._undo(self._to_undo[0])
+
+    def begins(self, host: str, container: Container) -> None:
+        """A task begins."""
+        if host in self.drained and container.executor is None:
+            self.world.finding(f"task {container.task} begins on {host}, which is drained")
+
+    async def drain(self) -> None:
+        """Drain an agent; once it is drained nothing is to run there until it is asked for again."""
+        found = await self._agent()
+        if found is None:
+            return
+        host, agent = found
+        grace = {"nanoseconds": int(span(self.world.random, 1.0, 60.0) * 1e9)}
+        call = {"agent_id": agent, "max_grace_period": grace}
+
+        async def undo() -> bool:
+            self.drained.pop(host, None)
+            return await self._ask("REACTIVATE_AGENT", {"agent_id": agent}) is not None
+
+        if await self._begin("DRAIN_AGENT", call, undo):
+            until_s = self.world.now_s + span(self.world.random, 10.0, LONGEST_S)
+            while self.world.now_s < until_s and self.busy:
+                await self._look(host)
+                await asyncio.sleep(LOOK_S)
+            await self._undo(undo)
+
+    async def deactivate(self) -> None:
+        """Have an agent offered to nobody."""
+        found = await self._agent()
+        if found is not None:
+            agent = {"agent_id": found[1]}
+            await self._for_a_while("DEACTIVATE_AGENT", agent, "REACTIVATE_AGENT", agent)
+
+    async def maintain(self) -> None:
+        """Say that a machine will be away soon."""
+        chance = self.world.random
+        host = chance.choice(self.cluster.agents)
+        start = {"nanoseconds": int((self.world.now_s + 1.7e9 + chance.uniform(-100.0, 300.0)) * 1e9)}
+        window = {
+            "machine_ids": [{"hostname": host.name, "ip": host.ip}],
+            "unavailability": {"start": start, "duration": {"nanoseconds": 600 * 10**9}},
+        }
+        kind = "UPDATE_MAINTENANCE_SCHEDULE"
+        await self._for_a_while(kind, {"schedule": {"windows": [window]}}, kind, {"schedule": {"windows": []}})
+
+    async def limit(self) -> None:
+        """Let a role have no more than a little."""
+        limits = {"gpus": {"value": float(self.world.random.choice((0, 1)))}, "cpus": {"value": 1.0}}
+        config = {"role": "guest", "limits": limits}
+        more = {"force": True}
+        kind = "UPDATE_QUOTA"
+        without = {"quota_configs": [{"role": "guest"}], **more}
+        await self._for_a_while(kind, {"quota_configs": [config], **more}, kind, without)
+
+    async def _for_a_while(self, kind: str, body: Any, undone_by: str, undoing: Any) -> None:
+        async def undo() -> bool:
+            return await self._ask(undone_by, undoing) is not None
+
+        if await self._begin(kind, body, undo):
+            await asyncio.sleep(span(self.world.random, 10.0, LONGEST_S))
+            await self._undo(undo)
+
+    async def _begin(self, kind: str, body: Any, undo: Callable[[], Coroutine[Any, Any, bool]]) -> bool:
+        """Ask for something that has to be undone, also when nobody knows whether it was done."""
+        self._to_undo.append(undo)
+        answer = await self._ask(kind, body)
+        if answer is not None and answer.status != 200:
+            self._to_undo.remove(undo)
+            return False
+        return True
+
+    async def _undo(self, undo: Callable[[], Coroutine[Any, Any, bool]]) -> None:
+        while undo in self._to_undo:
+            if await undo():
+                self._to_undo = [left for left in self._to_undo if left is not undo]
+            else:
+                await asyncio.sleep(5.0)
+
+    async def _look(self, host: str) -> None:
+        state = await self._state()
+        # Who leaves has asked for all of them again.
+        for agent in () if state is None or not self.busy else state["slaves"]:
+            if agent["hostname"] == host and agent.get("drain_info", {}).get("state") == "DRAINED":
+                self.drained[host] = None
+                running = self.cluster.machines[host].tasks()
+                if running:
+                    self.world.finding(f"{host} is said to be drained, and these run there: {running}")
+
+    async def _agent(self) -> tuple[str, Any] | None:
+        """Return the host of an agent that is registered, and its id."""
+        state = await self._state()
+        known = {} if state is None else {agent["hostname"]: agent["id"] for agent in state["slaves"]}
+        if not known:
+            return None
+        host = self.world.random.choice(sorted(known))
+        return host, {"value": known[host]}
+
+    async def _state(self) -> Any:
+        for master in self._masters():
+            answer = await self._request(master, "GET", "/master/state", None)
+            if answer is not None and answer.status == 200:
+                return answer.json()
+        return None
+
+    async def _ask(self, kind: str, body: Any) -> Answer | None:
+        """Return the answer of the master that leads, None when nobody knows whether it was done."""
+        for master in self._masters():
+            answer = await self._request(master, "POST", "/api/v1", {"type": kind, kind.lower(): body})
+            if answer is not None and answer.status in (200, 400, 403, 404, 409):
+                said = f"{kind} {json.dumps(body)[:80]}: {answer.status} {answer.body[:80]!r}"
+                self.world.tell("operator", said)
+                return answer
+        return None
+
+    def _masters(self) -> list[Host]:
+        return self.world.random.sample(self.cluster.masters, len(self.cluster.masters))
+
+    async def _request(self, master: Host, method: str, path: str, body: Any) -> Answer | None:
+        try:
+            return await request(f"{master.ip}:5050", method, path, body)
+        except (OSError, asyncio.TimeoutError):
+            return None
