@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.sim.machine import Container, Machine
-from tests.sim.people import TIMED, TIMED_EVERY_S
+from tests.sim.people import GANG, TIMED, TIMED_EVERY_S
 from tests.sim.statuses import Statuses
 
 if TYPE_CHECKING:
@@ -138,7 +138,24 @@ class Judge:
                 self.world.finding(f"{name} has {app[0]} instances; acknowledged were {wanted.instances}")
             elif wanted.lasting and app[1] != wanted.instances:
                 self.world.finding(f"{name} has {app[1]} running; wanted are {wanted.instances}")
+        self._gangs()
         await self._jobs(people)
+        if self.world.findings:
+            # For whoever reads the log.
+            for path in ("/v2/queue?embed=lastUnusedOffers", "/v2/apps?embed=apps.tasks"):
+                told = await people.ask("GET", path)
+                self.world.tell("marathon", f"{path}: {'' if told is None else told.body.decode()}")
+
+    def _gangs(self) -> None:
+        """Members of gangs run together: each start has its own id, and nobody is left of another."""
+        members = Counter(
+            container.config.environment["GANG_ID"]
+            for machine in self.cluster.machines.values()
+            for container in machine.running.values()
+            if "GANG_ID" in container.config.environment and container.executor is None
+        )
+        if set(members.values()) - {GANG}:
+            self.world.finding(f"gangs are not whole: {dict(members)}")
 
     async def empty(self, people: People) -> None:
         """Every app was removed: nothing may run, or be taken, any more."""

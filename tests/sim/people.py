@@ -23,12 +23,13 @@ NOBODY_KNOWS = (502, 503, 504)
 
 
 ACTS = {"create": 4.0, "create_pod": 2.0, "create_keeper": 2.0, "scale": 3.0, "change": 2.0, "remove": 2.0}
-ACTS |= {"run_job": 5.0, "kill_task": 2.0, "schedule_job": 0.5}
+ACTS |= {"run_job": 5.0, "kill_task": 2.0, "schedule_job": 0.5, "create_gang": 1.0}
 CREATING = frozenset(("create", "create_pod", "create_keeper", "run_job"))
 TIMED = "timed-"
 """How the names of jobs with a schedule begin; each starts at every third minute, and never twice at a time."""
 TIMED_EVERY_S = 180.0
 MOST_TIMED = 2
+GANG = 2
 
 
 def acts_of(seed: int) -> dict[str, float]:
@@ -48,6 +49,8 @@ class Wanted:
     pod: bool = False
     keeps: bool = False
     """Whether it has a persistent volume."""
+    gang: bool = False
+    """Whether its instances start two by two."""
 
     @property
     def path(self) -> str:
@@ -178,6 +181,23 @@ class People:
         if answer is None or answer.status == 201:
             self.apps[name] = Wanted(instances, gpus, lasting, sure=answer is not None, pod=True)
 
+    async def create_gang(self) -> None:
+        """Create an app whose instances start two by two, on a machine each."""
+        chance = self.world.random
+        gpus, instances = 1, GANG * chance.randint(1, 2)
+        if len(self.apps) >= MOST_APPS or self._asked() + gpus * instances > self.gpus // 2:
+            return
+        self._count += 1
+        name = f"/gang-{self._count}"
+        body = {
+            "id": name, "cmd": "serve", "cpus": 0.1, "mem": 32, "gpus": gpus, "instances": instances,
+            "gang": {"size": GANG}, "priority": chance.choice((0, 0, 5)),
+            "backoffSeconds": 1, "backoffFactor": 1.15, "maxLaunchDelaySeconds": 30,
+        }  # fmt: skip
+        answer = await self.ask("POST", "/v2/apps", body)
+        if answer is None or answer.status == 201:
+            self.apps[name] = Wanted(instances, gpus, True, sure=answer is not None, gang=True)
+
     async def _change_pod(self, name: str, **changes: Any) -> Answer | None:
         """Put a pod as it is, but for some changes."""
         found = await self.ask("GET", f"/v2/pods{name}")
@@ -193,6 +213,8 @@ class People:
         wanted = self.apps[name]
         # What is reserved stays so: an app with a volume is scaled to nothing and back.
         instances = self.world.random.randint(0, 1 if wanted.keeps else 4)
+        if wanted.gang:
+            instances -= instances % GANG
         if self._asked() + wanted.gpus * max(0, instances - wanted.instances) > self.gpus // 2:
             return
         if wanted.pod:

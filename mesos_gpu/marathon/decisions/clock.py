@@ -22,5 +22,10 @@ def heed_the_clock(draft: Draft) -> None:
     if draft.reconcile_at_s is not None:
         longest_s = max(settings.reconcile_initial_s, settings.reconcile_interval_s)
         draft.reconcile_at_s = min(draft.reconcile_at_s, now_s + longest_s)
+    if draft.held_until_s is not None:
+        longest_s = settings.gang_offer_hold_s if draft.gathering else settings.offer_window_s
+        draft.held_until_s = min(draft.held_until_s, now_s + longest_s)
+    draft.away = tuple(entry for entry in draft.away if entry[1] <= now_s)
+    draft.freed = tuple(entry for entry in draft.freed if entry[2] <= now_s)
     if draft.tokens.refresh_s > now_s + settings.launch_token_refresh_s:
         draft.tokens = LaunchTokens().at(now_s, most=settings.launch_tokens, interval_s=settings.launch_token_refresh_s)

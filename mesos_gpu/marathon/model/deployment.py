@@ -129,7 +129,7 @@ def rolling(spec: RunSpec, counts: Counts, *, resident: bool = False) -> Rolling
 
     minHealthy = ceil(n * minimumHealthCapacity), maxCapacity = floor(n * (1 + maximumOverCapacity)). Where both
     leave no room at all, a new instance may go over (or, with volumes of its own, an old one below) by one. Of an app
-    of gangs n counts gangs, and each is replaced as a whole.
+    of gangs n counts gangs, and each is replaced as a whole; a new one that has lost members gets others.
     """
     unit = spec.gang_size
     n = spec.instances // unit
@@ -147,4 +147,5 @@ def rolling(spec: RunSpec, counts: Counts, *, resident: bool = False) -> Rolling
             max_capacity += 1
     kill = min(old, max(kill, old - n))
     start = min(n - new, max_capacity - old_active - new)
-    return Rolling(kill=kill * unit, start=max(0, start) * unit)
+    lost = min(-counts.new % unit, max(0, spec.instances - counts.new))
+    return Rolling(kill=kill * unit, start=max(0, start) * unit + lost)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mesos_gpu.marathon.state.actions import Kill, Launch, Reconcile, Revive
-from mesos_gpu.marathon.state.events import KillTasks, Tick
-from tests.support.marathon.builders import SETTINGS, Run, app, only, status
+from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.state.actions import Decline, Kill, Launch, Reconcile, Revive
+from mesos_gpu.marathon.state.events import KillTasks, Offered, Tick
+from tests.support.marathon.builders import SETTINGS, Run, app, offer, only, status
 
 YEARS = 10 * 365 * 24 * 3600.0
 
@@ -58,3 +59,14 @@ def test_instances_are_started_though_all_tokens_were_taken() -> None:
     run.now_s -= YEARS
     run.do(Tick())
     assert len(only(run.offer(), Launch)) == 1
+
+
+def test_offers_that_are_held_are_used() -> None:
+    run = ahead(gpu_behaviour=GpuBehaviour.UNRESTRICTED, offer_window_s=0.2)  # type: ignore[arg-type]
+    run.do(Offered([offer(f"O{n}", agent=f"S{n}", host=f"h{n}", gpus=2) for n in (1, 2)]))
+    run.put(app("/b", gpus=1))
+    held = run.do(Offered([offer("O3", agent="S1", host="h1", gpus=2)]))
+    assert only(held, Launch) == only(held, Decline) == []
+    run.now_s -= YEARS
+    run.do(Tick())
+    assert len(only(run.do(Tick(), after_s=0.3), Launch)) == 1

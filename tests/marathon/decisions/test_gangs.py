@@ -230,6 +230,25 @@ def test_a_rolling_restart_replaces_gang_by_gang() -> None:
     assert rest <= set(run.state.kills), "the second gang goes once the first has been replaced"
 
 
+def test_a_new_gang_that_loses_a_member_during_a_restart_starts_again_as_a_whole() -> None:
+    run = subscribed(app("/a", gpus=1, **PAIR))
+    old = set(started(run))
+    run.do(RestartApp("/a", "d9", force=True), after_s=1.0)
+    run.do(Offered(machines(2)))
+    lost, left = sorted(set(run.tasks()) - old)
+    run.do(status(left))
+    run.do(status(lost, "TASK_UNREACHABLE"))
+    assert left in run.state.kills
+    run.do(status(left, "TASK_KILLED"))
+    again = sorted(set(run.tasks()) - old) or infos(run.do(Offered(machines(2)), after_s=100.0))
+    assert len(again) == 2
+    for task_id in sorted(set(run.tasks()) - old):
+        run.do(status(task_id))
+    for task_id in sorted(old):
+        run.do(status(task_id, "TASK_KILLED"))
+    assert not list(run.state.deployments.values())
+
+
 def test_a_run_of_a_job_is_a_gang_that_succeeds_when_all_have() -> None:
     run = subscribed()
     run.do(PutJob(job("train", gpus=1, gang={"size": 2})))
