@@ -22,7 +22,9 @@ CALLS = "/api/v1/scheduler"
 SILENCE_S = 75.0
 """Five heartbeats that did not come are a connection that is gone."""
 PATIENCE_S = 30.0
-MOST_TASKS, MOST_GPUS = 4, 2
+MOST_TASKS, MOST_GPUS = 6, 2
+CALM_S = 200.0
+"""What nothing disturbs for so long has been done: longer than it takes an agent to find its master again."""
 FORGOTTEN_S = 120.0
 """A launch that nothing is heard of for so long has not happened."""
 OVER = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR", "TASK_DROPPED", "TASK_LOST"))
@@ -40,6 +42,8 @@ class _Task:
     """Whether it is never acknowledged that it runs: then nothing later is told."""
     kill_by: Process | None = None
     """The process of the master that has taken the kill."""
+    kill_s: float = 0.0
+    """When it has."""
 
 
 @dataclass
@@ -119,12 +123,24 @@ class Guest:
                 await self._call("KILL", self._kill_of(task))
             await asyncio.sleep(30.0)
 
-    def settled(self) -> None:
-        """Everything works again: what a master took a kill of does not run, if that master has led since."""
-        running = {task for machine in self.cluster.machines.values() for task in machine.tasks()}
-        for name, task in self.tasks.items():
-            if name in running and task.kill_by is not None and task.kill_by.alive and task.state != "TASK_UNREACHABLE":
-                self.world.finding(f"the kill of {name} was taken by {task.kill_by}, and it runs")
+    def look(self) -> None:
+        """What a master took a kill of does not run, if that master has led since, and its agent was there a while."""
+        for machine in self.cluster.machines.values():
+            for name in machine.tasks():
+                task = self.tasks.get(name)
+                if task is None or task.kill_by is None or task.state == "TASK_UNREACHABLE":
+                    continue
+                if self.world.now_s - task.kill_s > CALM_S and self._calm(machine.host, task.kill_by):
+                    self.world.finding(f"the kill of {name} was taken by {task.kill_by}, and it runs")
+
+    def _calm(self, host: Host, master: Process) -> bool:
+        """Tell whether a master and an agent have been there, and spoken with each other, for long enough."""
+        agent, since_s = self.world.processes.get(host.name), self.world.now_s - CALM_S
+        if agent is None or not master.alive or agent.began_s > since_s:
+            return False
+        if max(agent.frozen_until_s, master.frozen_until_s) > since_s:
+            return False
+        return self.world.network.quiet_since_s(host, master.host) < since_s
 
     def is_lazy(self, task: str) -> bool:
         """Tell whether nothing more is told of a task, because the framework does not acknowledge what was."""
@@ -193,7 +209,10 @@ class Guest:
             return
         name, agent = f"guest-{next(self._numbers)}", offer["agent_id"]["value"]
         life = f"{span(chance, 0.05, 600.0):.3f}:{chance.choice((0, 1))}"
-        variables = {"MESOS_TASK_ID": name} if chance.random() < 0.3 else {"MESOS_TASK_ID": name, LIFE: life}
+        variables = {"MESOS_TASK_ID": name}
+        # What has GPUs ends: what an app needs to be replaced, or a gang, is not taken for ever.
+        if gpus or chance.random() < 0.4:
+            variables[LIFE] = life
         if chance.random() < 0.2:
             variables[STUBBORN] = "1"
         lazy = "never" in self.habits and chance.random() < 0.2
@@ -243,6 +262,7 @@ class Guest:
         chance = self.world.random
         while True:
             await asyncio.sleep(chance.expovariate(1 / pause_s))
+            self.look()
             if "leaves" in self.habits and chance.random() < 0.2 and self._open is not None and self.busy:
                 self._open.close()
             live = sorted(name for name, task in self.tasks.items() if self._may_be_killed(task))
@@ -257,7 +277,9 @@ class Guest:
         master = self._master
         process = None if master is None else self.world.processes.get(master.name)
         if await self._call("KILL", self._kill_of(name)) and self.tasks[name].state != "TASK_UNREACHABLE":
-            self.tasks[name].kill_by = process
+            self.tasks[name].kill_by, self.tasks[name].kill_s = process, self.world.now_s
+            if self._is_away(name):
+                self.world.tell("guest", f"{name} is to be killed, and its agent is away")
 
     # Calls.
 

@@ -114,7 +114,7 @@ class Judge:
         self._books(state, truth)
         self.statuses.settled(self._lazy)
         if self.guest is not None:
-            self.guest.settled()
+            self.guest.look()
         # What keeps a place for the next task, with its volume, shows the last one's end.
         told = {task["id"] for task in tasks.json()["tasks"] if task["state"] in LIVE}
         active = {name for name in truth if not name.startswith(("job-", "guest-", TIMED))}

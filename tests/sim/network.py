@@ -180,6 +180,7 @@ class Network:
         self._ports = itertools.count(32768)
         self._slow: dict[frozenset[str], float] = {}
         self._traps: dict[frozenset[str], tuple[int, Callable[[], None]]] = {}
+        self._disturbed_s: dict[frozenset[str], float] = {}
         self.on_change: list[Callable[[], None]] = []
         """Told whenever hosts can be reached, or not, that could not, or could."""
 
@@ -328,10 +329,13 @@ class Network:
     def partition(self, one: Host, other: Host) -> None:
         """Let nothing pass between two hosts."""
         self.cut.add(frozenset((one.name, other.name)))
+        self._disturbed_s[frozenset((one.name, other.name))] = self.world.now_s
         self.changed()
 
     def heal(self, *pairs: frozenset[str]) -> None:
         """Let everything pass again, between these hosts or all: what was held comes now."""
+        for pair in pairs or tuple(self.cut):
+            self._disturbed_s[pair] = self.world.now_s
         self.cut -= set(pairs or tuple(self.cut))
         self.changed()
         self.flush()
@@ -353,7 +357,17 @@ class Network:
 
     def slow(self, one: Host, other: Host, seconds: float) -> None:
         """Make what passes between two hosts take up to so much longer; 0: no longer."""
-        self._slow[frozenset((one.name, other.name))] = seconds
+        pair = frozenset((one.name, other.name))
+        if seconds or self._slow.get(pair):
+            self._disturbed_s[pair] = self.world.now_s
+        self._slow[pair] = seconds
+
+    def quiet_since_s(self, one: Host, other: Host) -> float:
+        """Return since when what two hosts send each other has come at once; now, if it does not."""
+        pair = frozenset((one.name, other.name))
+        if pair in self.cut or self._slow.get(pair):
+            return self.world.now_s
+        return self._disturbed_s.get(pair, 0.0)
 
     def _latency_s(self, one: Host, other: Host) -> float:
         if one is other:

@@ -68,6 +68,7 @@ class Process:
     name: str
     host: Host
     number: int
+    began_s: float = 0.0
     alive: bool = True
     kept: list[Any] = field(default_factory=list, repr=False)
     """What must not be collected before the history ends: closing a coroutine runs its `finally`."""
@@ -155,7 +156,7 @@ class World:
     def spawn(self, name: str, host: Host) -> Process:
         """Return a new process of that name; the steps made in its context are its own."""
         self._numbers += 1
-        process = Process(name, host, self._numbers)
+        process = Process(name, host, self._numbers, self.now_s)
         process.context.run(PROCESS.set, process)
         self.processes[name] = process
         self.tell(name, f"process {process} begins")
