@@ -151,6 +151,29 @@ async def test_the_leader_killed_in_the_middle_of_an_upgrade_is_followed_and_not
     assert len(starts.ids) == len(set(starts.ids)) == 4
 
 
+async def test_what_tasks_had_goes_on_being_counted_by_who_follows_and_nothing_counts_twice(
+    pair: Pair, master: SchedulerMaster
+) -> None:
+    starts = Starts(master)
+    leader, standby = await pair.start("--hostname=127.0.0.1"), await pair.start("--hostname=127.0.0.1")
+    await master.next_subscription()
+    await standby.call("POST", "/v2/apps", app(instances=2, gpus=1, user="ann"))
+    one, other = await starts.launch()
+    await starts.run(one, other)
+    await starts.run(one, state="TASK_FAILED")
+    before = (await standby.call("GET", "/v1/usage"))["total"]
+    assert before["tasksEnded"] == 1
+    assert await leader.end(signal.SIGKILL) == -signal.SIGKILL
+    await asyncio.wait_for(master.subscribed.get(), 60)
+    await pair.leads(standby)
+    await starts.run(other, state="TASK_FAILED")
+    (mine,) = (await standby.call("GET", "/v1/usage?by=user"))["usage"]
+    assert (mine["user"], mine["tasksEnded"]) == ("ann", 2)
+    assert mine["gpuHours"] == pytest.approx(mine["elapsedHours"], abs=2e-6), "each task had one GPU"
+    assert mine["gpuHours"] >= before["gpuHours"]
+    assert (await standby.call("GET", "/v1/usage?by=user"))["usage"] == [mine], "what has ended stays as it is"
+
+
 async def test_a_pod_in_its_upgrade_and_a_run_of_a_job_outlive_their_leader_and_start_once(
     pair: Pair, master: SchedulerMaster
 ) -> None:
