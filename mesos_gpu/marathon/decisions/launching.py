@@ -113,7 +113,8 @@ def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Read
     away = [
         entry
         for entry in draft.away
-        if entry[2] > draft.now_s and not entry[1] < draft.revived_s <= draft.now_s - SETTLE_S
+        # When the refusal is over a master still takes a moment to offer it again: until then it is as free as it was.
+        if entry[2] > draft.now_s - SETTLE_S and not entry[1] < draft.revived_s <= draft.now_s - SETTLE_S
     ]
     draft.freed = tuple(entry for entry in draft.freed if entry[2] > draft.now_s - SETTLE_S)
     for offers in parts:

@@ -226,3 +226,13 @@ def test_what_gives_way_does_so_once_for_each_that_needs_it(listed: list[Comes],
     cluster.run(2500, None)
     gpus = sum(each.gpus * each.size for each in asked)
     assert cluster.kills <= gpus * 2, "more than once for each GPU that somebody needed"
+
+
+def test_a_gang_has_what_gave_way_for_it_also_when_what_is_free_beside_it_was_refused_until_just_then() -> None:
+    """A refusal that was over and an offer not made again yet: the GPU in between was nobody's, and all began again."""
+    plain = Comes(0, 1, 0, 1, 1, preemptible=False, asked=False, marathon=0)
+    pairs = replace(plain, at_s=2, gpus=2, size=2), replace(plain, at_s=12, size=2)
+    cluster = Cluster([plain, plain, plain, *pairs], [Marathon("F0")], batched=False)
+    cluster.service = app("/service", gpus=1, instances=4, preemptible=True)
+    cluster.run(2500, None)
+    assert cluster.kills == 3
