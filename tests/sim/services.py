@@ -277,6 +277,7 @@ class Cluster:
             [*MARATHON_FLAGS, *TOGGLES], master=self._master_flag, http_address=host.ip, **kept,
             http_port=MARATHON_PORT, hostname=host.name, insecure="true", enable_features="gpu_resources",
             mesos_user="root", mesos_role="marathon", failover_timeout=604800,
+            usage_interval=0,  # an HTTP client asks, whose sockets are the real world's
         )  # fmt: skip
         flags = switched(dict(flags))
         marathon_configuration.checked(flags)
