@@ -73,9 +73,17 @@ KUBERNETES = ["grpcio>=1.60"]
 # The tree of cGPU's /proc/cgpu_km, over libfuse of the system.
 FUSE = ["mfusepy>=3.0"]
 
+# Plots of mesos-gpu replay.
+PLOTS = ["matplotlib>=3.7"]
+
 setup(
     install_requires=REQUIRES,
-    extras_require={"dev": [*DEV, *KUBERNETES, *FUSE], "kubernetes": KUBERNETES, "fuse": FUSE},
+    extras_require={
+        "dev": [*DEV, *KUBERNETES, *FUSE, *PLOTS],
+        "kubernetes": KUBERNETES,
+        "fuse": FUSE,
+        "plots": PLOTS,
+    },
     # schemas/ lies at the top for people and editors, and is installed inside our package.
     packages=[*PACKAGES, *PAGE, "mesos_gpu.schemas"],
     package_dir={"mesos_gpu.schemas": "schemas"},

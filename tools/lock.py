@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 UV = "uv>=0.8"
 LOCKS = {
     "requirements.lock": ("3.10", "REQUIRES"),
-    "requirements-dev.lock": ("3.10", "REQUIRES", "KUBERNETES", "FUSE", "DEV", "BUILD"),
+    "requirements-dev.lock": ("3.10", "REQUIRES", "KUBERNETES", "FUSE", "PLOTS", "DEV", "BUILD"),
 }
 """The oldest Python of each, and what is in it."""
 BUILD = ("setuptools>=64", "wheel", "pip>=24")

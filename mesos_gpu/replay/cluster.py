@@ -110,7 +110,7 @@ class ReplayedCluster:
         self._letters: deque[Callable[[], None]] = deque()
         self._machines: dict[AgentId, str] = {}
         self._agents: dict[str, AgentId] = {}
-        self._jobs: dict[Demand, str] = {}
+        self._jobs: dict[tuple[Demand, int, int], str] = {}
         self._durations: dict[str, float] = {}
         self.running: dict[TaskId, Running] = {}
         self._wakes_at_s: float | None = None
@@ -129,12 +129,19 @@ class ReplayedCluster:
     def _moment(self) -> Moment:
         return Moment(self.now_s, BEGIN_S + self.now_s)
 
-    def start(self, run_id: str, demand: Demand, duration_s: float) -> None:
-        """Ask for a run now. It ends by itself so long after it has started; never when that is infinite."""
-        job_id = self._jobs.get(demand)
+    def start(self, run_id: str, demand: Demand, duration_s: float, *, nodes: int = 1, priority: int = 0) -> None:
+        """Ask for a run now. It ends by itself so long after it has started; never when that is infinite.
+
+        On several `nodes` it is a gang, and each of its members asks for so much. Raises ValueError where a gang, or
+        something with a priority, is asked for and not `all_offers` are made.
+        """
+        if self._aim is not None and (nodes > 1 or priority):
+            raise ValueError("the order of what waits is decided over all offers")
+        kind = demand, nodes, priority
+        job_id = self._jobs.get(kind)
         if job_id is None:
-            job_id = self._jobs[demand] = f"size-{len(self._jobs)}"
-            self._tell_marathon(marathon_events.PutJob(_job(job_id, demand)))
+            job_id = self._jobs[kind] = f"size-{len(self._jobs)}"
+            self._tell_marathon(marathon_events.PutJob(_job(job_id, demand, nodes, priority)))
         self._durations[run_id] = duration_s
         if self._aim is not None:
             best = self._aim.asked(run_id, _least(demand))
@@ -145,10 +152,10 @@ class ReplayedCluster:
         self._settle()
 
     def give_up(self, run_id: str, demand: Demand) -> None:
-        """Take back a run that waits."""
+        """Take back a run of one machine and no priority that waits."""
         if self._aim is not None:
             self._aim.over(run_id)
-        self._tell_marathon(marathon_events.StopRun(self._jobs[demand], _RUN + run_id))
+        self._tell_marathon(marathon_events.StopRun(self._jobs[demand, 1, 0], _RUN + run_id))
         self._settle()
 
     def until(self, at_s: float) -> None:
@@ -321,7 +328,7 @@ def _least(demand: Demand) -> Demand:
     return replace(demand, cpus_milli=cpus, mem_mib=mem)
 
 
-def _job(job_id: str, demand: Demand) -> dict[str, Any]:
+def _job(job_id: str, demand: Demand, nodes: int, priority: int) -> dict[str, Any]:
     least = _least(demand)
     run: dict[str, Any] = {
         "cmd": "true",
@@ -333,4 +340,8 @@ def _job(job_id: str, demand: Demand) -> dict[str, Any]:
     if demand.models:
         models = "|".join(sorted(demand.models))
         run["placement"] = {"constraints": [{"attribute": MODEL, "operator": "LIKE", "value": models}]}
+    if nodes > 1:
+        run["gang"] = {"size": nodes}
+    if priority:
+        run["priority"] = priority
     return {"id": job_id, "run": run}

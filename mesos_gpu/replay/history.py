@@ -1,4 +1,4 @@
-"""A history of jobs, read from rows of CSV, lived through under a policy, and what came of it."""
+"""A history of jobs, lived through under a policy on some machines, and what came of it."""
 
 from __future__ import annotations
 
@@ -7,34 +7,16 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.placement.demand import WHOLE, Demand, Machine
+from mesos_gpu.placement.demand import WHOLE, Machine
 from mesos_gpu.replay.cluster import ReplayedCluster, Running
+from mesos_gpu.replay.jobs import CPUS_EACH, MEM_EACH, Job
 
-COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "arrival": ("arrival_s", "creation_time", "submitted_time", "submit_time"),
-    "end": ("end_s", "deletion_time"),
-    "start": ("start_s", "scheduled_time"),
-    "duration": ("duration_s", "duration"),
-    "gpus": ("gpus", "num_gpu", "num_gpus", "gpu_num"),
-    "cpus_milli": ("cpu_milli",),
-    "cpus": ("cpus", "num_cpus"),
-    "mem": ("mem_mib", "memory_mib"),
-    "share": ("gpu_milli",),
-    "models": ("gpu_model", "gpu_spec"),
-}
-"""Names by which columns are known: our own first, then those of openb's pod lists and of tables made of Philly's."""
-_CPUS_EACH, _MEM_EACH = 4000, 16384
-"""What a job takes for each GPU where the history does not say."""
+POINTS = 400
+"""So many points tell a course, or how waiting times are spread."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One job of a history. Times are seconds; `arrival_s` counts from the first one's."""
-
-    name: str
-    arrival_s: float
-    duration_s: float
-    demand: Demand
+_PATIENCE_S = 600.0
+"""So long something that waits may still start when nothing runs, as offers that were refused come again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,67 +38,10 @@ class Figures:
     completed_s: float
     """From arrival to end, on average."""
     makespan_s: float
-
-
-def read_jobs(rows: Iterable[Mapping[str, str]]) -> tuple[list[Job], int]:
-    """Return the jobs of a history, in the order of arrival, and how many asked for a part of a GPU.
-
-    Those take a whole one, as offers are of whole ones. Raises BadInput, which names the line.
-    """
-    jobs: list[Job] = []
-    parts = 0
-    for line, row in enumerate(rows, 2):
-        try:
-            job, part = _job(row, line)
-        except ValueError as error:
-            raise BadInput(f"line {line}: {error}") from None
-        parts += part
-        jobs.append(job)
-    if not jobs:
-        raise BadInput("there is no job in it; each line after the first is one, the first names the columns")
-    first_s = min(job.arrival_s for job in jobs)
-    moved = [Job(job.name, job.arrival_s - first_s, job.duration_s, job.demand) for job in jobs]
-    return sorted(moved, key=lambda job: job.arrival_s), parts
-
-
-def _job(row: Mapping[str, str], line: int) -> tuple[Job, bool]:
-    arrival_s = _needed(row, "arrival")
-    duration_s = _given(row, "duration")
-    if duration_s is None:
-        began_s = _given(row, "start")
-        duration_s = _needed(row, "end") - (arrival_s if began_s is None else began_s)
-    if duration_s < 0:
-        raise ValueError(f"it ends {-duration_s:g} s before it starts")
-    gpus = int(_needed(row, "gpus"))
-    share = _given(row, "share")
-    milli, cpus, mem = _given(row, "cpus_milli"), _given(row, "cpus"), _given(row, "mem")
-    if milli is None:
-        milli = _CPUS_EACH * max(gpus, 1) if cpus is None else cpus * 1000
-    models = frozenset((_text(row, "models") or "").split("|")) - {""}
-    demand = Demand(
-        int(milli),
-        int(_MEM_EACH * max(gpus, 1) if mem is None else mem),
-        gpus,
-        models=models if gpus else frozenset(),
-    )
-    name = row.get("name") or str(line)
-    return Job(name, arrival_s, duration_s, demand), gpus == 1 and share is not None and 0 < share < WHOLE
-
-
-def _text(row: Mapping[str, str], column: str) -> str | None:
-    return next((row[name] for name in COLUMNS[column] if row.get(name)), None)
-
-
-def _given(row: Mapping[str, str], column: str) -> float | None:
-    text = _text(row, column)
-    return None if text is None else float(text)
-
-
-def _needed(row: Mapping[str, str], column: str) -> float:
-    number = _given(row, column)
-    if number is None:
-        raise ValueError(f"nothing under {' or '.join(COLUMNS[column])}; the columns are {', '.join(row)}")
-    return number
+    course: tuple[tuple[float, int, int], ...] = ()
+    """Now and then: the time, GPUs that were held, jobs that waited."""
+    waits_s: tuple[float, ...] = ()
+    """How long jobs waited, in order: so many of them, evenly chosen, as POINTS."""
 
 
 def read_machines(rows: Iterable[Mapping[str, str]]) -> dict[str, Machine]:
@@ -141,8 +66,8 @@ def alike(text: str) -> dict[str, Machine]:
     try:
         numbers, *rest = text.split(":")
         count, gpus = (int(part) for part in numbers.split("x"))
-        cpus = float(rest[0]) if rest else _CPUS_EACH * gpus / 1000
-        mem = int(rest[1]) if len(rest) > 1 else _MEM_EACH * gpus
+        cpus = float(rest[0]) if rest else CPUS_EACH * gpus / 1000
+        mem = int(rest[1]) if len(rest) > 1 else MEM_EACH * gpus
     except ValueError:
         raise BadInput(
             f"{text!r}: machines are written 16x8 (16 with 8 GPUs each), 16x8:96:512000 (with 96 CPUs and 512000 MiB) "
@@ -157,21 +82,25 @@ def live_through(
 ) -> Figures:
     """Have the cores of master and Marathon live through a history, and return what came of it.
 
-    With `all_offers` every machine is offered for every job, as a master does; that takes as much longer.
+    With `all_offers` every machine is offered for every job, as a master does; that takes as much longer. So it is
+    where jobs have several machines or priorities: the order of what waits is decided over all offers.
     """
+    all_offers = all_offers or any(job.nodes > 1 or job.priority for job in jobs)
     by_name = {str(number): job for number, job in enumerate(jobs)}
     total = sum(len(machine.cards) for machine in machines.values())
     waited: dict[str, float] = {}
     completed: dict[str, float] = {}
-    held_gpu_s = 0.0
+    held_gpu_s = last_s = 0.0
     held = 0
 
     def begins(run_id: str) -> None:
-        nonlocal held
+        nonlocal held, last_s
+        last_s = cluster.now_s
         held += by_name[run_id].demand.gpus
 
     def ran(running: Running, now_s: float) -> None:
-        nonlocal held_gpu_s, held
+        nonlocal held_gpu_s, held, last_s
+        last_s = now_s
         job = by_name[running.run_id]
         held -= job.demand.gpus
         waited[running.run_id] = running.since_s - job.arrival_s
@@ -179,12 +108,13 @@ def live_through(
         held_gpu_s += job.demand.gpus * (now_s - running.since_s)
 
     cluster = ReplayedCluster(machines, policy, ran, begins, all_offers=all_offers)
-    most = 0.0
+    most, course = 0.0, _Course()
     idle_s = waiting_s = 0.0
 
     def go_on(at_s: float) -> None:
         nonlocal most, idle_s, waiting_s
         most = max(most, held)
+        course.add(cluster.now_s, held, cluster.waiting)
         if cluster.waiting:
             idle_s += (total - held) * (at_s - cluster.now_s)
             waiting_s += at_s - cluster.now_s
@@ -194,10 +124,13 @@ def live_through(
         while (next_s := cluster.next_s()) is not None and next_s <= job.arrival_s:
             go_on(next_s)
         go_on(job.arrival_s)
-        cluster.start(name, job.demand, job.duration_s)
-    while cluster.running and (next_s := cluster.next_s()) is not None:
+        cluster.start(name, job.demand, job.duration_s, nodes=job.nodes, priority=job.priority)
+        last_s = cluster.now_s
+    while (next_s := cluster.next_s()) is not None and (
+        cluster.running or (cluster.waiting and next_s <= last_s + _PATIENCE_S)
+    ):
         go_on(next_s)
-    makespan_s = cluster.now_s
+    makespan_s = last_s
     waits = sorted(waited.values())
     return Figures(
         policy=policy,
@@ -211,4 +144,24 @@ def live_through(
         waited_p99_s=waits[len(waits) * 99 // 100] if waits else 0.0,
         completed_s=fmean(completed.values()) if completed else 0.0,
         makespan_s=makespan_s,
+        course=tuple(course.points),
+        waits_s=tuple(waits[at * len(waits) // POINTS] for at in range(POINTS))
+        if len(waits) > POINTS
+        else tuple(waits),
     )
+
+
+class _Course:
+    """Points of a course; of two, one is dropped whenever there are too many."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[float, int, int]] = []
+        self._each_s = 0.0
+
+    def add(self, at_s: float, held: int, waiting: int) -> None:
+        if self.points and at_s - self.points[-1][0] < self._each_s:
+            return
+        self.points.append((at_s, held, waiting))
+        if len(self.points) == 2 * POINTS:
+            self.points = self.points[::2]
+            self._each_s = at_s / POINTS

@@ -86,3 +86,24 @@ def test_the_same_history_gives_the_same_answers() -> None:
         return seen  # type: ignore[return-value]
 
     assert lived() == lived()
+
+
+def test_who_has_a_higher_priority_starts_first_and_a_gang_starts_whole() -> None:
+    began: list[str] = []
+    machines = {name: Machine(8000, 8000, (1000,) * 2) for name in ("a", "b")}
+    cluster = ReplayedCluster(machines, BEST, begins=began.append)
+    cluster.start("first", TWO, 100.0)
+    cluster.start("other", TWO, 100.0)
+    cluster.until(1.0)
+    cluster.start("gang", TWO, 50.0, nodes=2)
+    cluster.start("low", TWO, 50.0, priority=-50)
+    cluster.start("high", TWO, 20.0, priority=50)
+    cluster.until(1000.0)
+    assert began[:3] == ["first", "other", "high"]
+    assert sorted(began[3:]) == ["gang", "gang", "low"]
+    assert not cluster.running
+
+
+def test_an_order_of_what_waits_needs_all_offers() -> None:
+    with pytest.raises(ValueError, match="over all offers"):
+        ReplayedCluster(MACHINES, BEST, all_offers=False).start("x", ONE, 1.0, nodes=2)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from mesos_gpu.errors import BadInput
 from mesos_gpu.placement.demand import Demand, Machine
 from mesos_gpu.placement.policies import POLICIES
-from mesos_gpu.replay.history import Job, alike, live_through, read_jobs, read_machines
+from mesos_gpu.replay.history import alike, live_through, read_machines
+from mesos_gpu.replay.jobs import Job, read_jobs
 from tests.support.histories import examples
 
 

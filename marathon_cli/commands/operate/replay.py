@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from os import cpu_count
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +23,8 @@ from mesos_gpu.placement.policies import BEST, POLICIES
 
 if TYPE_CHECKING:
     from mesos_gpu.placement.demand import Machine
-    from mesos_gpu.replay.history import Figures, Job
+    from mesos_gpu.replay.history import Figures
+    from mesos_gpu.replay.jobs import Job
 
 _WORTH_IT = 1000
 """Jobs from which on a policy has a process of its own; that takes half a second to start."""
@@ -44,7 +47,24 @@ _WORTH_IT = 1000
     show_default=True,
     help="A policy to try; several may be given.",
 )
-@click.option("--jobs", "most", type=click.IntRange(min=1), help="Only the first so many jobs.")
+@click.option(
+    "--jobs",
+    "count",
+    type=click.IntRange(min=1),
+    help="Only the first so many jobs; where there are fewer, or with --load, so many drawn from them by chance.",
+)
+@click.option(
+    "--load",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Draw jobs that ask for so many times all GPUs in the long run; default, where jobs are drawn: 1.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Which jobs are drawn, and when they come.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE.svg",
+    help="Draw GPUs in use, jobs that wait and waiting times (pip install 'mesos-gpu[plots]').",
+)
 @click.option(
     "--all-offers",
     is_flag=True,
@@ -66,30 +86,39 @@ def replay(
     alike_texts: tuple[str, ...],
     nodes: Path | None,
     policies: tuple[str, ...],
-    most: int | None,
+    count: int | None,
+    load: float | None,
+    seed: int,
+    plot: Path | None,
     all_offers: bool,
     at_once: int | None,
 ) -> None:
     """Replay a history of jobs under placement policies, and compare them.
 
-    TRACE is CSV, gzipped or not. The deciding cores of master and Marathon live through it in virtual time; nothing is
-    started and no server is asked.
-    Columns: arrival_s, gpus, and duration_s or end_s; name, cpus, mem_mib and gpu_model where known. Pod lists of
-    Alibaba's openb are read as they are. What asks for a part of a GPU takes a whole one.
+    TRACE is CSV, or Philly's cluster_job_log (.json), gzipped or not. The deciding cores of master and Marathon live
+    through it in virtual time; nothing is started and no server is asked.
+    Columns: arrival_s, gpus, and duration_s or end_s; name, nodes, priority, cpus, mem_mib and gpu_model where known.
+    Pod lists of Alibaba's openb are read as they are. What asks for a part of a GPU takes a whole one.
     """
-    from mesos_gpu.replay.history import alike, read_jobs, read_machines
+    from mesos_gpu.replay.history import alike, read_machines
+    from mesos_gpu.replay.jobs import drawn, read_jobs
 
     machines = {} if nodes is None else read_machines(_rows(nodes))
     for text in alike_texts:
         machines |= alike(text)
     if not machines:
         raise BadInput("on which machines? --machines 16x8 (16 with 8 GPUs each), or --nodes FILE.csv")
-    jobs, parts = read_jobs(_rows(trace))
+    jobs, parts = read_jobs(_jobs(trace))
     if parts:
         click.echo(f"{parts} of {len(jobs)} jobs ask for a part of a GPU; each takes a whole one here.", err=True)
+    if load is not None or (count or 0) > len(jobs):
+        total = sum(len(machine.cards) for machine in machines.values())
+        jobs = drawn(jobs, count or len(jobs), total, load or 1.0, Random(seed))
     found = _lived(
-        machines, jobs[:most], policies, at_once=min(at_once or cpu_count() or 1, len(policies)), all_offers=all_offers
+        machines, jobs[:count], policies, at_once=min(at_once or cpu_count() or 1, len(policies)), all_offers=all_offers
     )
+    if plot is not None:
+        _draw(plot, found, sum(len(machine.cards) for machine in machines.values()))
     shape = columns(
         "POLICY", "JOBS", "ENDED", "GPUS USED", "MOST", "FREE WHILE WAITING", "WAITED", "P50", "P99", "DONE IN"
     )
@@ -103,7 +132,9 @@ def replay(
         )
         for each in found
     ]
-    documents: list[Mapping[str, Any]] = [asdict(each) for each in found]
+    documents: list[Mapping[str, Any]] = [
+        {key: value for key, value in asdict(each).items() if key not in ("course", "waits_s")} for each in found
+    ]
     console.show(documents, table=lambda: Table(shape, rows), names=[each.policy for each in found])
 
 
@@ -123,9 +154,34 @@ def _lived(
         return list(pool.map(live, policies))
 
 
+def _draw(path: Path, found: Sequence[Figures], gpus: int) -> None:
+    from marathon_cli.screen.plots import svg
+
+    try:
+        path.write_bytes(svg(found, gpus))
+    except OSError as error:
+        raise BadInput(f"the plot cannot be written: {error}") from None
+
+
+def _jobs(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a history: those of a table, or made of Philly's log."""
+    if ".json" not in path.suffixes and path.name != "cluster_job_log":
+        return _rows(path)
+    from mesos_gpu.replay.jobs import philly_rows
+
+    try:
+        return philly_rows(json.loads(_text(path)))
+    except ValueError as error:
+        raise BadInput(f"{path} is not JSON: {error}") from None
+
+
 def _rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(_text(path).splitlines()))
+
+
+def _text(path: Path) -> str:
     try:
         with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
-            return list(csv.DictReader(lines))
+            return lines.read()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} cannot be read as CSV: {error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,52 @@ def test_what_cannot_be_done_is_said_in_words(run: Run, trace: str, tmp_path: Pa
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"\xff\xfe\x00")
     assert "cannot be read as CSV" in run("replay", str(binary), "--machines", "1x1").stderr
+
+
+def test_jobs_are_drawn_where_more_are_asked_for_and_the_same_seed_gives_the_same_bytes(run: Run, trace: str) -> None:
+    def replayed(*more: str) -> str:
+        found = run("replay", trace, "--machines", "2x2", "--policy", "capacity", "-o", "json", "--jobs", "12", *more)
+        assert found.exit_code == 0
+        return found.stdout
+
+    assert replayed("--seed", "3") == replayed("--seed", "3") != replayed("--seed", "4")
+    assert json.loads(replayed())[0]["jobs"] == 12
+    assert replayed("--load", "0.5") != replayed("--load", "2")
+
+
+def test_phillys_own_log_is_read(run: Run, tmp_path: Path) -> None:
+    times = {"start_time": "2017-10-07 01:05:00", "end_time": "2017-10-07 01:06:00"}
+    attempt = {**times, "detail": [{"ip": "m1", "gpus": ["gpu0"]}]}
+    log = tmp_path / "cluster_job_log"
+    log.write_text(json.dumps([{"jobid": "a", "submitted_time": "2017-10-07 01:00:00", "attempts": [attempt]}]))
+    found = run("replay", str(log), "--machines", "1x1", "--policy", "capacity", "-o", "json")
+    assert [(each["ended"], each["completed_s"]) for each in json.loads(found.stdout)] == [(1, 60.0)]
+    log.write_text("{")
+    assert "is not JSON" in run("replay", str(log), "--machines", "1x1").stderr
+
+
+def test_a_plot_has_a_line_for_each_policy_and_the_same_bytes_each_time(run: Run, trace: str, tmp_path: Path) -> None:
+    drawn = []
+    for name in ("one.svg", "other.svg"):
+        path = tmp_path / name
+        assert run("replay", trace, "--machines", "2x2", "--plot", str(path)).exit_code == 0
+        drawn.append(path.read_bytes())
+    assert drawn[0] == drawn[1]
+    text = drawn[0].decode()
+    assert text.count("first_fit") == text.count("capacity") == 3
+    assert "GPUs in use, %" in text
+    assert "<dc:date>" not in text
+
+
+def test_without_matplotlib_it_says_what_to_install(
+    run: Run, trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    found = run("replay", trace, "--machines", "2x2", "--plot", str(tmp_path / "p.svg"))
+    assert found.exit_code == 1
+    assert "pip install 'mesos-gpu[plots]'" in found.stderr
+
+
+def test_a_plot_that_cannot_be_written_is_said(run: Run, trace: str, tmp_path: Path) -> None:
+    found = run("replay", trace, "--machines", "2x2", "--plot", str(tmp_path / "missing" / "p.svg"))
+    assert "the plot cannot be written" in found.stderr
