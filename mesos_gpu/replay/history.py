@@ -83,41 +83,15 @@ def live_through(
     """Have the cores of master and Marathon live through a history, and return what came of it.
 
     With `all_offers` every machine is offered for every job, as a master does; that takes as much longer. So it is
-    where jobs have several machines or priorities: the order of what waits is decided over all offers.
+    where jobs have several machines or priorities: their order is decided over all offers.
     """
     all_offers = all_offers or any(job.nodes > 1 or job.priority for job in jobs)
     by_name = {str(number): job for number, job in enumerate(jobs)}
-    total = sum(len(machine.cards) for machine in machines.values())
-    waited: dict[str, float] = {}
-    completed: dict[str, float] = {}
-    held_gpu_s = last_s = 0.0
-    held = 0
-
-    def begins(run_id: str) -> None:
-        nonlocal held, last_s
-        last_s = cluster.now_s
-        held += by_name[run_id].demand.gpus
-
-    def ran(running: Running, now_s: float) -> None:
-        nonlocal held_gpu_s, held, last_s
-        last_s = now_s
-        job = by_name[running.run_id]
-        held -= job.demand.gpus
-        waited[running.run_id] = running.since_s - job.arrival_s
-        completed[running.run_id] = now_s - job.arrival_s
-        held_gpu_s += job.demand.gpus * (now_s - running.since_s)
-
-    cluster = ReplayedCluster(machines, policy, ran, begins, all_offers=all_offers)
-    most, course = 0.0, _Course()
-    idle_s = waiting_s = 0.0
+    lived = _Lived(by_name, sum(len(machine.cards) for machine in machines.values()))
+    cluster = ReplayedCluster(machines, policy, lived.ran, lived.begins, all_offers=all_offers)
 
     def go_on(at_s: float) -> None:
-        nonlocal most, idle_s, waiting_s
-        most = max(most, held)
-        course.add(cluster.now_s, held, cluster.waiting)
-        if cluster.waiting:
-            idle_s += (total - held) * (at_s - cluster.now_s)
-            waiting_s += at_s - cluster.now_s
+        lived.goes_on(cluster.now_s, at_s, cluster.waiting)
         cluster.until(at_s)
 
     for name, job in by_name.items():
@@ -125,30 +99,73 @@ def live_through(
             go_on(next_s)
         go_on(job.arrival_s)
         cluster.start(name, job.demand, job.duration_s, nodes=job.nodes, priority=job.priority)
-        last_s = cluster.now_s
-    while (next_s := cluster.next_s()) is not None and (
-        cluster.running or (cluster.waiting and next_s <= last_s + _PATIENCE_S)
-    ):
+        lived.last_s = cluster.now_s
+    while (next_s := cluster.next_s()) is not None:
+        if not cluster.running and (not cluster.waiting or next_s > lived.last_s + _PATIENCE_S):
+            break
         go_on(next_s)
-    makespan_s = last_s
-    waits = sorted(waited.values())
-    return Figures(
-        policy=policy,
-        jobs=len(jobs),
-        ended=len(completed),
-        gpus_used=held_gpu_s / (total * makespan_s) if total and makespan_s else 0.0,
-        most_used=most / total if total else 0.0,
-        fragments=idle_s / (total * waiting_s) if total and waiting_s else 0.0,
-        waited_s=fmean(waits) if waits else 0.0,
-        waited_p50_s=waits[len(waits) // 2] if waits else 0.0,
-        waited_p99_s=waits[len(waits) * 99 // 100] if waits else 0.0,
-        completed_s=fmean(completed.values()) if completed else 0.0,
-        makespan_s=makespan_s,
-        course=tuple(course.points),
-        waits_s=tuple(waits[at * len(waits) // POINTS] for at in range(POINTS))
-        if len(waits) > POINTS
-        else tuple(waits),
-    )
+    return lived.figures(policy)
+
+
+class _Lived:
+    """What is written down while a history is lived through. `gpus`: all that there are."""
+
+    def __init__(self, jobs: Mapping[str, Job], gpus: int) -> None:
+        self._jobs, self._gpus = jobs, gpus
+        self._waited: dict[str, float] = {}
+        self._completed: dict[str, float] = {}
+        self._held = self._most = 0
+        self._held_gpu_s = self._idle_gpu_s = self._waiting_s = self._now_s = 0.0
+        self._course = _Course()
+        self.last_s = 0.0
+        """When something last came, began or ended."""
+
+    def begins(self, run_id: str) -> None:
+        self.last_s = self._now_s
+        self._held += self._jobs[run_id].demand.gpus
+        self._most = max(self._most, self._held)
+
+    def ran(self, running: Running, now_s: float) -> None:
+        job = self._jobs[running.run_id]
+        self.last_s = now_s
+        self._held -= job.demand.gpus
+        self._waited[running.run_id] = running.since_s - job.arrival_s
+        self._completed[running.run_id] = now_s - job.arrival_s
+        self._held_gpu_s += job.demand.gpus * (now_s - running.since_s)
+
+    def goes_on(self, now_s: float, at_s: float, waiting: int) -> None:
+        """Take note of how it is from now until then."""
+        self._now_s = at_s
+        self._course.add(now_s, self._held, waiting)
+        if waiting:
+            self._idle_gpu_s += (self._gpus - self._held) * (at_s - now_s)
+            self._waiting_s += at_s - now_s
+
+    def figures(self, policy: str) -> Figures:
+        waits, gpus = sorted(self._waited.values()), self._gpus
+        return Figures(
+            policy=policy,
+            jobs=len(self._jobs),
+            ended=len(self._completed),
+            gpus_used=self._held_gpu_s / (gpus * self.last_s) if gpus and self.last_s else 0.0,
+            most_used=self._most / gpus if gpus else 0.0,
+            fragments=self._idle_gpu_s / (gpus * self._waiting_s) if gpus and self._waiting_s else 0.0,
+            waited_s=fmean(waits) if waits else 0.0,
+            waited_p50_s=_part_of(waits, 50),
+            waited_p99_s=_part_of(waits, 99),
+            completed_s=fmean(self._completed.values()) if self._completed else 0.0,
+            makespan_s=self.last_s,
+            course=tuple(self._course.points),
+            waits_s=_evenly(waits),
+        )
+
+
+def _part_of(waits: Sequence[float], percent: int) -> float:
+    return waits[len(waits) * percent // 100] if waits else 0.0
+
+
+def _evenly(waits: Sequence[float]) -> tuple[float, ...]:
+    return tuple(waits[at * len(waits) // POINTS] for at in range(POINTS)) if len(waits) > POINTS else tuple(waits)
 
 
 class _Course:

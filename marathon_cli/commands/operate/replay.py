@@ -119,6 +119,10 @@ def replay(
     )
     if plot is not None:
         _draw(plot, found, sum(len(machine.cards) for machine in machines.values()))
+    _show(console, found)
+
+
+def _show(console: Console, found: Sequence[Figures]) -> None:
     shape = columns(
         "POLICY", "JOBS", "ENDED", "GPUS USED", "MOST", "FREE WHILE WAITING", "WAITED", "P50", "P99", "DONE IN"
     )
