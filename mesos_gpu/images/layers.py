@@ -19,12 +19,14 @@ import tarfile
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from mesos_gpu.errors import ImageError
 from mesos_gpu.images.compression import DECOMPRESSION_ERRORS, decompress
 from mesos_gpu.images.tarstream import TarStream
+
+if TYPE_CHECKING:
+    from pathlib import Path  # each worker's start would wait for it
 
 WHITEOUT, AUFS, OPAQUE = ".wh.", ".wh..wh.", ".wh..wh..opq"
 OPAQUE_ATTRIBUTE = "trusted.overlay.opaque"
@@ -53,14 +55,14 @@ class Extracted:
     entries: int
 
 
-def extract_layer(blob: Path, into: Path, diff_id: str, limits: LayerLimits) -> Extracted:
+def extract_layer(blob: Path | str, into: Path | str, diff_id: str, limits: LayerLimits) -> Extracted:
     """Unpack a layer into the new folder `into`, and check that it is the one of that digest when uncompressed.
 
     Raises ImageError, and then a part of it is there: remove it. Needs root for owners and whiteouts.
     """
     try:
-        into.mkdir(mode=0o755)
-        with blob.open("rb") as file:
+        os.mkdir(into, 0o755)
+        with open(blob, "rb") as file:
             stream = TarStream(decompress(file), algorithm=diff_id.partition(":")[0], max_bytes=limits.max_bytes)
             layer = _Layer(into, stream, limits)
             for member in stream.members():
@@ -83,7 +85,7 @@ def extract_layer(blob: Path, into: Path, diff_id: str, limits: LayerLimits) -> 
 class _Layer:
     """The folder while it fills."""
 
-    def __init__(self, root: Path, stream: TarStream, limits: LayerLimits) -> None:
+    def __init__(self, root: Path | str, stream: TarStream, limits: LayerLimits) -> None:
         self._root, self._stream, self._limits = str(root), stream, limits
         self._folders = {""}  # known to be real folders, relative to the root; all below it is made by us alone
         self._whiteouts: list[tuple[list[str], str]] = []

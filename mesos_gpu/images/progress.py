@@ -50,12 +50,12 @@ class LayerState:
 
 def sum_up(reference: str, layers: Sequence[LayerState], there: int) -> Progress:
     """Return how far a pull is that has `there` layers already and brings in `layers`."""
-    loading = any(not (layer.extracting or layer.done) for layer in layers)
-    return Progress(
-        reference,
-        "downloading" if loading else "extracting",
-        there + sum(layer.done for layer in layers),
-        there + len(layers),
-        sum(layer.got for layer in layers),
-        sum(layer.total for layer in layers),
-    )
+    done = got = total = 0
+    phase: Phase = "extracting"
+    for layer in layers:  # once: it is called for each piece of each layer
+        done += layer.done
+        got += layer.got
+        total += layer.total
+        if not (layer.extracting or layer.done):
+            phase = "downloading"
+    return Progress(reference, phase, there + done, there + len(layers), got, total)

@@ -2,7 +2,7 @@
 
 A process rather than a thread: it does not hold the event loop up, it can be ended in the middle, what it may take is
 limited by the kernel, and a parser that a hostile layer brings down is not the agent's. Each cold pull starts it, so it
-imports little: json and not msgspec, and nothing of `site`.
+imports little: json and not msgspec, no pathlib, zstd for a layer of it alone, and nothing of `site`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import resource
 import signal
 import sys
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from mesos_gpu.errors import ImageError
 from mesos_gpu.images.layers import Extracted, LayerLimits, extract_layer
@@ -54,7 +53,7 @@ def main(parent: int) -> None:
         words = json.loads(line)
         job = Job(**{**words, "limits": LayerLimits(**words["limits"])})
         try:
-            answer = Answer(extracted=extract_layer(Path(job.blob), Path(job.into), job.diff_id, job.limits))
+            answer = Answer(extracted=extract_layer(job.blob, job.into, job.diff_id, job.limits))
         except ImageError as error:
             answer = Answer(error=str(error))
         sys.stdout.buffer.write(json.dumps(asdict(answer)).encode() + b"\n")

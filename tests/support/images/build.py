@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import requests
 
-from mesos_gpu.images.compression import zstd
 from mesos_gpu.images.manifest import DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST, Platform
+from mesos_gpu.images.zstd import zstd
 
 Compression = Literal["gzip", "zstd", "plain"]
 MACHINE = Platform.of_machine(platform.machine())
