@@ -254,6 +254,12 @@ async def with_tasks(work_dir: Path, tasks: int, idle_s: float) -> None:
             f"  memory for each task: services {(pss_mib(services) - before) * 1024 / tasks:.0f} KiB, beside "
             f"{pss_mib(beside) * 1024 / tasks:.0f} KiB, the kernel {(kernel_mib() - kernel) * 1024 / tasks:.0f} KiB"
         )
+        with_them = f"while {tasks} tasks run and nothing happens"
+        figure("tasks, processor", f"{with_them}: services, of a core", share * 100, "%", aim=CPU_AIM * 100)
+        services_kib = (pss_mib(services) - before) * 1024 / tasks
+        figure("tasks, services", f"{with_them}: services, PSS for each task", services_kib, "KiB")
+        beside_kib = pss_mib(beside) * 1024 / tasks
+        figure("tasks, beside", f"{with_them}: conmon, init, sh and sleep, PSS for each task", beside_kib, "KiB")
         for name, pids in by_program(everything, beside).items():
             print(f"    {pss_mib(pids) * 1024 / tasks:6.0f} KiB  {len(pids)} times {name}")
         await framework.teardown()

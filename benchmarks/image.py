@@ -7,7 +7,7 @@ The registry is Debian's docker-registry on 127.0.0.1; the images are busybox, h
 as many layers as said. The store is made anew for each run; its extraction processes are started within the time. The
 two take turns, so that a busy machine slows both. skopeo and umoci make one root filesystem; the store makes layer
 folders that every container shares. Then a container's start from the store, warm, beside a bare run: see
-image_start.py.
+image_start.py; and what memory a pull takes: image_memory.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import image_start
+from benchmarks import image_memory, image_start
 from benchmarks.kept import figure
 from mesos_gpu.images.sources import open_source
 from mesos_gpu.images.store import ImageStore
@@ -107,6 +107,16 @@ def compare(registry: RealRegistry, folder: Path, layers: int, mib: int, runs: i
     what = f"cold pull, {layers} layers, {packed} MiB packed, {mib} unpacked, median of {runs}"
     beside = ("`skopeo copy` + `umoci unpack`", statistics.median(tools) * 1e3)
     figure(f"pull, {layers} layers", what, statistics.median(ours[1:]) * 1e3, "ms", beside=beside, aim=PULL_AIM)
+    peaks = image_memory.measured(registry.url, name, folder / "memory")
+    print(
+        f"  memory of a pull: the store's process {peaks['before']:.0f} MiB before and {peaks['own']:.0f} at its peak, "
+        f"a worker {peaks['worker']:.0f} at its peak"
+    )
+    own = f"cold pull of {mib} MiB in {layers} layers: what the store's process takes more at its peak"
+    figure(f"memory, {layers} layers", own, peaks["own"] - peaks["before"], "MiB")
+    a_worker = f"cold pull of {mib} MiB in {layers} layers: a worker at its peak"
+    figure(f"memory of a worker, {layers} layers", a_worker, peaks["worker"], "MiB")
+    shutil.rmtree(folder / "memory")
     place = folder / "start"
     place.mkdir()
     image_start.show(*asyncio.run(image_start.start_ms(registry.url, name, place, 4 * runs)), layers)
