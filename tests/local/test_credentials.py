@@ -71,7 +71,7 @@ def test_members_have_files_that_each_alone_can_read_until_they_leave(tmp_path: 
         for name in ("mesos.json", "agents.json")
     )
     assert set(master) == {"box", "marathon", "alice", "marathon-of-alice", "bob", "marathon-of-bob"}
-    assert set(agents) == {"box", "alice", "bob"}
+    assert set(agents) == {"box", "marathon", "alice", "bob"}
     assert master["marathon-of-alice"] == member_secret_file(tmp_path, "alice").read_text()
     assert len(set(master.values())) == len(master)
     prepare_credentials(tmp_path, {"alice": me})
