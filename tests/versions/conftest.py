@@ -1,0 +1,20 @@
+"""A box that is not up yet; nothing of it is left afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.box.live import LiveBox, leftovers
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[LiveBox]:
+    box = LiveBox(tmp_path / "box")
+    yield box
+    if (box.work_dir / "box.json").exists():
+        done = box.cli("down")
+        assert done.returncode == 0, f"{done.stderr}\n{box.logs()}"
+    assert leftovers(box.work_dir) == []
