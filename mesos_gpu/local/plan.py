@@ -33,6 +33,9 @@ FIRST_DELAY_S, LONGEST_DELAY_S = 0.5, 30.0
 STEADY_S = 60.0
 """A service that ran this long before it died starts again with the first delay."""
 
+RUNTIME = Path("/run/mesos-gpu")
+"""Where boxes keep what must not outlive a reboot, each below its `box_id`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpOptions:
@@ -342,14 +345,24 @@ def _asking_marathon(options: UpOptions) -> Sequence[str]:
     )
 
 
-def box_id(work_dir: Path) -> str:
-    """Return a short name for the box in this work_dir, for what must be named outside of it."""
-    return hashlib.sha256(str(work_dir).encode()).hexdigest()[:8]
+def box_id(work_dir: Path, runtime: Path = RUNTIME) -> str:
+    """Return a short name for the box in this work_dir, for what must be named outside of it.
+
+    It is the same under every name of the folder: by another one, a link, the next box would know nothing of containers
+    that run on, and give their GPUs out twice. Earlier versions went by the name as it was given; where such a box left
+    something, it keeps its own.
+    """
+    given, real = (_short(path) for path in (work_dir, work_dir.resolve()))
+    return given if (runtime / given).exists() else real
+
+
+def _short(path: Path) -> str:
+    return hashlib.sha256(str(path).encode()).hexdigest()[:8]
 
 
 def runtime_dir(work_dir: Path) -> Path:
     """Return where the agents keep what must not outlive a reboot; short, because socket paths are."""
-    return Path("/run/mesos-gpu") / box_id(work_dir)
+    return RUNTIME / box_id(work_dir)
 
 
 def networks_dir(work_dir: Path) -> Path:

@@ -126,3 +126,20 @@ def test_down_ends_the_containers_of_an_agent_that_is_gone(own_box: LiveBox) -> 
     box.up("--gpu_driver=simulated", "--simulated_gpus=4")
     box.until("another task is there in its place", lambda: task_ids(box) and task_ids(box) != before)
     box.until("one GPU is taken", lambda: box.gpus_free() == 3)
+
+
+def test_a_box_is_the_same_under_every_name_of_its_folder(own_box: LiveBox) -> None:
+    box = own_box
+    box.add(APP)
+    before = task_ids(box)
+    noted = Records(box.work_dir).read()
+    assert noted is not None
+    os.kill(noted.pid, signal.SIGKILL)
+    box.until("the services have ended", lambda: box.cli("status").returncode == 1)
+    link = box.work_dir.with_name("link")
+    link.symlink_to(box.work_dir)
+    other = LiveBox(link)
+    other.up("--gpu_driver=simulated", "--simulated_gpus=4")
+    other.until("the task is known again", lambda: task_ids(other) == before)
+    other.until("its GPU is counted", lambda: other.gpus_free() == 3)
+    assert other.log_of("steady").count("begun") == 1

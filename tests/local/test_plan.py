@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,14 @@ def test_a_restarted_service_waits_longer_each_time_and_forgets_it_when_it_ran_s
     assert delays == sorted(delays)
     assert delays[-1] == LONGEST_DELAY_S
     assert next_delay_s(LONGEST_DELAY_S, ran_s=STEADY_S) == FIRST_DELAY_S
+
+
+def test_a_box_has_one_name_under_every_name_of_its_folder(tmp_path: Path) -> None:
+    folder, link, runtime = tmp_path / "folder", tmp_path / "link", tmp_path / "runtime"
+    folder.mkdir()
+    link.symlink_to(folder)
+    spelled = (folder, link, tmp_path / "." / "link", folder / ".." / "folder", folder / ".." / "link")
+    assert len({box_id(path, runtime) for path in spelled}) == 1
+    earlier = hashlib.sha256(str(link).encode()).hexdigest()[:8]
+    (runtime / earlier).mkdir(parents=True)
+    assert box_id(link, runtime) == earlier != box_id(folder, runtime)
