@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 FILE = "control.sock"
 MAX_LINE = 1 << 16
+MAX_CALLERS, LINE_S = 64, 10.0
+"""Other users who have not yet said what they want: where a box is a group's, anybody may call, and say nothing."""
 PATIENCE_S = 300.0
 """How long an answer is waited for: agents that start, or end their tasks first."""
 _KINDS = ("BadInput", "NotFound", "Conflict", "Unavailable")
@@ -80,6 +82,7 @@ class Control:
         self._path, self._answer, self._enter = socket_path(work_dir), answer, enter
         self._server: asyncio.Server | None = None
         self._turn = asyncio.Lock()
+        self._callers = 0
 
     async def open(self) -> None:
         """Begin to listen. Raises Unavailable."""
@@ -108,15 +111,27 @@ class Control:
             finally:
                 writer.close()
 
+    async def _line(self, reader: asyncio.StreamReader) -> bytes:
+        """Return what another user asks; empty if it is not said in time, or he is one too many. Raises ValueError."""
+        if self._callers >= MAX_CALLERS:
+            return b""
+        self._callers += 1
+        try:
+            return await asyncio.wait_for(reader.readline(), LINE_S)
+        except asyncio.TimeoutError:
+            return b""
+        finally:
+            self._callers -= 1
+
     async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Mapping[str, Any]:
         try:
-            line = await reader.readline()
-            request, user = json.loads(line), peer_uid(writer.get_extra_info("socket"))
+            user = peer_uid(writer.get_extra_info("socket"))
+            ours = user in (0, os.geteuid())
+            request = json.loads(await (reader.readline() if ours else self._line(reader)))
             if not isinstance(request, dict):
                 raise ValueError("no object")
         except ValueError as error:
             return {"error": f"a request is one line of JSON: {error}", "kind": "BadInput"}
-        ours = user in (0, os.geteuid())
         if not ours and (self._enter is None or request != ENTER):
             return {"error": "this box is another user's; only its owner and root change it", "kind": "Unavailable"}
         async with self._turn:

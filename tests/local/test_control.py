@@ -121,3 +121,27 @@ def test_what_is_no_request_is_refused_as_such(text: bytes) -> None:
 def test_a_box_that_does_not_run_cannot_be_asked() -> None:
     with pytest.raises(NotFound, match="no box runs"):
         ask(WORK_DIR, {"ask": "pools"})
+
+
+async def test_other_users_who_say_nothing_are_sent_away_and_the_owner_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def enter(user: int) -> Mapping[str, Any]:
+        return {"entered": user}
+
+    users = iter([*[65534] * (control.MAX_CALLERS + 5), 0])
+    monkeypatch.setattr(control, "peer_uid", lambda _: next(users))
+    monkeypatch.setattr(control, "LINE_S", 1.0)
+    line = Control(WORK_DIR, answer, enter)
+    await line.open()
+    silent = []
+    try:
+        for _ in range(control.MAX_CALLERS + 5):
+            silent.append(await asyncio.open_unix_connection(str(socket_path(WORK_DIR))))
+        said = await asyncio.gather(*(asyncio.wait_for(reader.readline(), 20) for reader, _ in silent))
+        assert all(b"a request is one line of JSON" in one for one in said)
+        assert await asyncio.to_thread(ask, WORK_DIR, {"ask": "echo", "word": "mine"}) == {"said": "mine"}
+    finally:
+        for _, writer in silent:
+            writer.close()
+        await line.close()

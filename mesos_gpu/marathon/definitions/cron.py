@@ -12,12 +12,16 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 FIELDS = 5
+LONGEST = 1000
+"""Characters: more than all minutes, hours, days and months one by one. What is read takes a second for 40 000."""
 _CHANGE_S = 4 * 3600
 """Clocks change by less than this."""
 
 
 def cron_problem(expression: str) -> str | None:
     """Return what is wrong with a cron expression, None when it is good."""
+    if len(expression) > LONGEST:
+        return f"a schedule has at most {LONGEST} characters, but here are {len(expression)}"
     from croniter.croniter import CroniterError, croniter  # takes memory, and few Marathons have schedules
 
     fields = expression.split()

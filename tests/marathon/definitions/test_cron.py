@@ -75,3 +75,13 @@ def test_the_next_time_is_after_and_nothing_is_between(expression: str, zone: st
     middle = (found + start) / 2
     if middle < found:
         assert next_time(expression, zone, middle) == found
+
+
+def test_a_schedule_is_no_longer_than_one_that_lists_everything() -> None:
+    ranges = (range(60), range(24), range(1, 32), range(1, 13), range(7))
+    everything = " ".join(",".join(map(str, values)) for values in ranges)
+    assert cron_problem(everything) is None
+    assert next_time(everything, "UTC", 0.0) == 60.0
+    # Reading it takes Marathon's loop a second for each time that is looked for.
+    said = "a schedule has at most 1000 characters, but here are 40009"
+    assert cron_problem("1" + ",1" * 20_000 + " * * * *") == said
