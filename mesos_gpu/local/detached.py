@@ -47,7 +47,7 @@ def serve_detached(argv: list[str]) -> int:
 
     try:
         asyncio.run(Supervisor(options, preloading, stages.mark).run(ready))
-    except MesosGpuError as error:
+    except (MesosGpuError, OSError) as error:  # a full disk has no room for a traceback, and who waits is told why
         if report.closed:
             log.error("%s", error)
             return 1
