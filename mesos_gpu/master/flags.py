@@ -149,6 +149,10 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     sorter(flags)
 
 
+_AGENTS_AT_ONCE = 100
+"""So many agents are offered in one go, which takes 15 to 30 ms: others have their turn in between."""
+
+
 def settings(flags: Mapping[str, Any], acls: Acls = OPEN) -> Settings:
     """Return the rules that the flags ask for; `acls`: those of --acls."""
     rules = Rules(
@@ -169,6 +173,7 @@ def settings(flags: Mapping[str, Any], acls: Acls = OPEN) -> Settings:
         max_watchers=flags["max_operator_event_stream_subscribers"],
         authenticate_frameworks=authenticates_drivers(flags),
         acls=acls,
+        agents_at_once=_AGENTS_AT_ONCE,
         draw=Random().random if sorter(flags) == "random" else None,
     )
 

@@ -71,6 +71,8 @@ class Allocator:
         self._retries: dict[AgentId, set[Key]] = {}
         self._fresh: set[Key] = set()
         self._held_back: set[Key] = set()
+        self.behind = False
+        """Whether the last cycle left agents for the next."""
 
     # What changes.
 
@@ -133,15 +135,28 @@ class Allocator:
 
     # What follows.
 
-    def cycle(self, refused: Refused) -> list[Allocation]:
-        """Return new allocations, which count as held from now on."""
+    def cycle(self, refused: Refused, most: int | None = None) -> list[Allocation]:
+        """Return new allocations, which count as held from now on.
+
+        Of `most` agents, if that is given and nobody has a quota; `behind` tells whether others are left for the next.
+        (With quota each agent's free resources decide what may be given of another's.)
+        """
         fresh = {key for key in self._fresh | self._held_back if key in self._clients}
         changed, retries = self._agents, self._retries
         self._agents, self._retries, self._fresh, self._held_back = set(), {}, set(), set()
         names = changed | set(retries) | (self._worth if fresh else set())
         machines = sorted((self._machines[name] for name in names & self._worth), key=lambda machine: machine.number)
+        left = [] if most is None or self._quotas else machines[most:]
+        self.behind = bool(left and self._clients)
         if not machines or not self._clients:
             return []
+        for machine in left:
+            name = machine.supply.agent_id
+            if name in changed:
+                self._agents.add(name)
+            else:
+                self._retries[name] = fresh | retries.get(name, set())
+        machines = machines[: len(machines) - len(left)]
         wanted = [
             None if machine.supply.agent_id in changed else fresh | retries.get(machine.supply.agent_id, set())
             for machine in machines

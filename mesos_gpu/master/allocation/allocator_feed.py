@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.master.allocation.allocator import Allocator
@@ -141,6 +141,24 @@ def holdings_of(agent: Agent) -> dict[Key, Resources]:
     for key, offered in agent.offered_to.items():
         held[key] = held.get(key, NOTHING) + offered.unallocated()
     return held
+
+
+def holders_of(agent: Agent) -> set[Key]:
+    """Return the (role, framework id) that use something of an agent or are offered it."""
+    using = {
+        (resource.allocation_role or ANY_ROLE, framework_id)
+        for framework_id, used in agent.used.items()
+        for resource in used
+    }
+    return using | set(agent.offered_to)
+
+
+def held_parts(agent: Agent) -> Iterator[tuple[Role, Resources]]:
+    """Yield what is used of an agent, and offered, by role; a role comes as often as it has parts."""
+    for used in agent.used.values():
+        yield from _by_role(used).items()
+    for (role, _), offered in agent.offered_to.items():
+        yield role, offered
 
 
 def _by_role(used: Resources) -> dict[Role, Resources]:

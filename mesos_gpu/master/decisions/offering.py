@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from mesos_gpu.master.allocation.allocator_feed import holdings_of
-from mesos_gpu.master.allocation.eligibility import Allocation
+from mesos_gpu.master.allocation.allocator_feed import held_parts, holders_of, holdings_of
+from mesos_gpu.master.allocation.eligibility import Allocation, quantities
+from mesos_gpu.master.allocation.sorter import add_to
 from mesos_gpu.master.decisions import maintenance
 from mesos_gpu.master.model.model import NOTHING, Offer
 from mesos_gpu.master.model.shared_volumes import summed
@@ -64,19 +65,19 @@ def _end_offers(state: MasterState, now: Moment) -> list[Action]:
 def allocate(state: MasterState) -> list[Allocation]:
     """Return what is to be offered, after telling the allocator what has changed."""
     state.sync_market()
-    filters = state.filters
-    return state.allocator_feed.allocator.cycle(
-        lambda client, agent_id, candidate: filters.blocks(client.framework_id, client.role, agent_id, candidate)
+    filters, allocator = state.filters, state.allocator_feed.allocator
+    given = allocator.cycle(
+        lambda client, agent_id, candidate: filters.blocks(client.framework_id, client.role, agent_id, candidate),
+        state.settings.agents_at_once,
     )
+    if allocator.behind:
+        state.ask_for_offers()
+    return given
 
 
-def holdings(state: MasterState) -> dict[tuple[Role, FrameworkId], Resources]:
-    """Return what each (role, framework id) uses or is offered."""
-    held: dict[tuple[Role, FrameworkId], Resources] = {}
-    for agent in state.agents.values():
-        for key, part in holdings_of(agent).items():
-            held[key] = held.get(key, NOTHING) + part
-    return held
+def holders(state: MasterState) -> set[tuple[Role, FrameworkId]]:
+    """Return who uses something or is offered something: (role, framework id)."""
+    return {key for agent in state.agents.values() for key in holders_of(agent)}
 
 
 def held_by_role(state: MasterState) -> dict[Role, Resources]:
@@ -89,6 +90,22 @@ def held_by_role(state: MasterState) -> dict[Role, Resources]:
         for role, together in here.items():
             found.setdefault(role, []).append(together)
     return {role: summed(parts) for role, parts in found.items()}
+
+
+def quantities_by_role(state: MasterState) -> dict[Role, dict[str, int]]:
+    """Return the scalars of `held_by_role`, in thousandths by name."""
+    found: dict[Role, dict[str, int]] = {}
+    for agent in state.agents.values():
+        if not agent.total.shared():
+            for role, part in held_parts(agent):
+                add_to(found.setdefault(role, {}), quantities(part))
+            continue
+        here: dict[Role, Resources] = {}
+        for (role, _), part in holdings_of(agent).items():
+            here[role] = here.get(role, NOTHING) + part
+        for role, together in here.items():
+            add_to(found.setdefault(role, {}), quantities(together))
+    return found
 
 
 def _offer(state: MasterState, allocation: Allocation) -> Offer:

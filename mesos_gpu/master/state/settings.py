@@ -36,5 +36,7 @@ class Settings:
     """Whether scheduler drivers must have shown who they are."""
     acls: Acls = OPEN
     """Who may do what."""
+    agents_at_once: int | None = None
+    """How many agents one allocation looks at, where no role has a quota; the others follow at once. None: all."""
     draw: Draw | None = None
     """The chance that decides whose turn it is (`--role_sorter=random`); None: shares do."""

@@ -6,15 +6,15 @@ from collections import Counter, defaultdict
 from itertools import accumulate
 
 from mesos_gpu.master.allocation.eligibility import dominant_share, quantities
-from mesos_gpu.master.decisions.offering import held_by_role
+from mesos_gpu.master.decisions.offering import quantities_by_role
 from mesos_gpu.master.decisions.operation_metrics import of_operations
 from mesos_gpu.master.model.quota import countable
-from mesos_gpu.master.model.shared_volumes import summed
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.views.framework_metrics import of_framework
 from mesos_gpu.master.views.views import known_roles
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Resource
+from mesos_gpu.mesos.resources import Resources
 
 _RESOURCES = ("cpus", "gpus", "mem", "disk")
 # Live states are counted as they are now, ended ones since the start.
@@ -126,21 +126,33 @@ def _tasks(state: MasterState) -> dict[str, float]:
 
 
 def _resources(state: MasterState) -> dict[str, float]:
-    total = summed(agent.total for agent in state.agents.values())
-    used = summed(agent.used_total for agent in state.agents.values())
-    held = summed(agent.used_total.unallocated() + agent.offered.unallocated() for agent in state.agents.values())
+    total, used, held = Counter[str](), Counter[str](), Counter[str]()
+    for agent in state.agents.values():
+        _count(total, agent.total)
+        _count(used, agent.used_total)
+        # What is shared may be in both, and is there once.
+        both = agent.total.shared()
+        for part in (agent.used_total + agent.offered,) if both else (agent.used_total, agent.offered):
+            _count(held, part.unallocated() if both else part)
     metrics: dict[str, float] = {}
     for name in _RESOURCES:
-        there, taken = total.milli(name), used.milli(name)
+        there, taken = total[name], used[name]
         metrics[f"master/{name}_total"] = there / 1000
         metrics[f"master/{name}_used"] = taken / 1000
         metrics[f"master/{name}_percent"] = taken / there if there else 0.0
         for kind in ("total", "used", "percent"):
             metrics[f"master/{name}_revocable_{kind}"] = 0.0
     for name in ("cpus", "mem", "disk"):
-        metrics[f"allocator/mesos/resources/{name}/total"] = total.milli(name) / 1000
-        metrics[f"allocator/mesos/resources/{name}/offered_or_allocated"] = held.milli(name) / 1000
+        metrics[f"allocator/mesos/resources/{name}/total"] = total[name] / 1000
+        metrics[f"allocator/mesos/resources/{name}/offered_or_allocated"] = held[name] / 1000
     return metrics
+
+
+def _count(amounts: Counter[str], resources: Resources) -> None:
+    """Add the scalars of an agent's resources; bags of thousands of agents take long to add up."""
+    for resource in resources:
+        if isinstance(resource.amount, int):
+            amounts[resource.name] += resource.amount
 
 
 def _quota(state: MasterState) -> dict[str, float]:
@@ -160,12 +172,14 @@ def _quota(state: MasterState) -> dict[str, float]:
 
 
 def _shares(state: MasterState) -> dict[str, float]:
-    total = quantities(summed(agent.total for agent in state.agents.values()))
-    held = held_by_role(state)
+    total = Counter[str]()
+    for agent in state.agents.values():
+        _count(total, agent.total)
+    held = quantities_by_role(state)
     metrics: dict[str, float] = {}
     for role in known_roles(state):
         if state.settings.draw is None:
-            mine = quantities(held.get(role, ()))
+            mine = held.get(role, {})
             share = dominant_share(mine, total, state.settings.rules.excluded_names)
             metrics[f"allocator/mesos/roles/{role}/shares/dominant"] = share
         metrics[f"allocator/mesos/offer_filters/roles/{role}/active"] = float(state.filters.count(role))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from mesos_gpu.master.allocation.eligibility import quantities
-from mesos_gpu.master.decisions.offering import holdings
+from mesos_gpu.master.decisions.offering import holders
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.model.quota import Quota, countable
@@ -175,12 +175,12 @@ def known_roles(state: MasterState) -> list[Role]:
     subscribed = {role for framework in state.frameworks.values() for role in framework.roles}
     reserved = {role for agent in state.agents.values() for role in agent.total.reserved_roles()}
     named = {*state.policy.weights, *state.policy.quotas, *((state.settings.roles or {ANY_ROLE}) - {ANY_ROLE})}
-    return sorted(subscribed | reserved | named | {role for role, _ in holdings(state)})
+    return sorted(subscribed | reserved | named | {role for role, _ in holders(state)})
 
 
 def framework_ids(state: MasterState, role: Role) -> list[str]:
     """Return the frameworks of a role: subscribed to it, or still holding something under it."""
-    holding = {framework_id for r, framework_id in holdings(state) if r == role}
+    holding = {framework_id for r, framework_id in holders(state) if r == role}
     return [f.id for f in state.frameworks.values() if role in f.roles or f.id in holding]
 
 

@@ -18,6 +18,7 @@ from mesos_gpu.master.allocation.eligibility import (
     dominant_share,
     quantities,
 )
+from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.mesos.resource import Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
 from tests.support.master.build import RULES, never
@@ -199,6 +200,49 @@ def test_nothing_is_given_twice_and_nobody_gets_what_is_not_for_it(
         for client in clients:
             rest = available(left[one.agent_id], client.role)
             assert not (admits(one, client, rules) and allocatable(rest, rules.min_allocatable)), "left lying"
+
+
+@given(
+    st.lists(st.lists(_amounts, max_size=5), min_size=1, max_size=3),
+    st.lists(
+        st.tuples(st.sampled_from("fgh"), st.sampled_from(["*", "a", "a/b", "c"]), st.booleans()),
+        max_size=6,
+        unique_by=lambda client: client[:2],
+    ),
+    st.integers(1, 3),
+    st.sets(st.tuples(st.sampled_from("fgh"), st.integers(0, 9))),
+)
+def test_agents_that_are_offered_part_by_part_go_to_whom_they_would_go_at_once(
+    waves: list[list[str]], wanting: list[tuple[str, str, bool]], most: int, refusals: set[tuple[str, int]]
+) -> None:
+    clients = [Client(framework_id, role, gpu_resources=capable) for framework_id, role, capable in wanting]
+    whole, parts = allocator([], clients[1:]), allocator([], clients[1:])
+
+    def refused(client: Client, agent_id: str, _: Resources) -> bool:
+        return (client.framework_id, int(agent_id.removeprefix("s"))) in refusals
+
+    numbers = iter(range(100))
+    for wave, amounts in enumerate(waves):
+        supplies = [supply(f"s{next(numbers)}", text) for text in amounts]
+        for each in (whole, parts):
+            for one in supplies:
+                each.put_agent(one, {})
+            if wave == 1 and clients:
+                each.put_client(clients[0])
+        expected = whole.cycle(refused)
+        found = parts.cycle(refused, most)
+        while parts.behind:
+            further = parts.cycle(refused, most)
+            assert len({allocation.agent_id for allocation in further}) <= most
+            found += further
+        assert found == expected
+
+
+def test_with_quota_all_agents_are_looked_at_together() -> None:
+    made = allocator([supply(f"s{n}", "cpus:1;mem:64") for n in range(3)], [Client("f", "a")])
+    made.set_quotas({"a": Quota({"cpus": 1000}, {})})
+    assert len(made.cycle(never, 1)) == 3
+    assert not made.behind
 
 
 def test_refined_reservations_are_offered_to_frameworks_that_understand_them_only() -> None:

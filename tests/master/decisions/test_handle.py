@@ -113,6 +113,19 @@ def test_offers_follow_when_they_are_due_and_one_is_taken(state: MasterState) ->
     assert events(handle(state, timers.Tick(), later(6)), "OFFERS")
 
 
+def test_many_agents_are_offered_a_part_at_a_time_with_room_for_other_events_between() -> None:
+    state = new_state()
+    state.settings = dataclasses.replace(state.settings, agents_at_once=2)
+    for number in range(5):
+        add_agent(state, port=6000 + number)
+    framework = add_framework(state)
+    for expected in (2, 4, 5):
+        assert state.allocation_due
+        handle(state, timers.Allocate(), NOW)
+        assert len(framework.offers) == expected
+    assert not state.allocation_due
+
+
 def test_an_agent_with_nothing_to_drain_is_drained_behind_any_event(state: MasterState) -> None:
     agent = add_agent(state)
     agent.capabilities = (*agent.capabilities, draining.CAPABILITY)
