@@ -16,6 +16,8 @@ from mesos_gpu.process.front import Front
 MAX_WAITING = 16 * 1024 * 1024
 """Bytes a subscriber may be behind before it is cut off."""
 log = logging.getLogger(__name__)
+_AT_ONCE = 256 * 1024
+"""Bytes after which no more records are written together."""
 LINGER_S = 30.0
 """Seconds that a subscriber has to read what was sent before its stream was closed."""
 _encoder = msgspec.json.Encoder()
@@ -24,9 +26,9 @@ _encoder = msgspec.json.Encoder()
 class EventStream:
     """One open response. `send` never blocks; the handler awaits `closed` and returns `response`."""
 
-    def __init__(self, request: web.Request, response: web.StreamResponse) -> None:
+    def __init__(self, request: web.Request, response: web.StreamResponse, *, together: bool = False) -> None:
         self.response = response
-        self._request = request
+        self._request, self._together = request, together
         self._records: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._waiting = 0
         self._written = asyncio.Event()
@@ -40,12 +42,16 @@ class EventStream:
         headers: Mapping[str, str] | None = None,
         *,
         content_type: str = "application/json",
+        together: bool = False,
     ) -> EventStream:
-        """Answer 200 with a chunked body that stays open."""
+        """Answer 200 with a chunked body that stays open.
+
+        With `together` what waits is written at once, in one chunk: for streams that many listen to.
+        """
         response = web.StreamResponse(headers={"Content-Type": content_type, **(headers or {})})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        stream = cls(request, response)
+        stream = cls(request, response, together=together)
         request.app[_STREAMS].add(stream)
         return stream
 
@@ -89,13 +95,29 @@ class EventStream:
         if self._request.transport is not None:
             self._request.transport.abort()
 
+    def _with_others(self, record: bytes) -> bytes:
+        """Return a record and those that wait behind it, up to some size; they do not wait any more."""
+        records, size = [record], len(record)
+        while size < _AT_ONCE and not self._records.empty():
+            following = self._records.get_nowait()
+            if following is None:
+                self._records.put_nowait(None)
+                break
+            records.append(following)
+            size += len(following)
+        self._waiting -= sum(map(_counted, records))
+        return b"".join(records) if len(records) > 1 else record
+
     async def closed(self) -> None:
         """Write what is sent until the stream is closed from either side."""
         gone = lost(self._request)
         gone.add_done_callback(lambda _: self.close())
         try:
             while not gone.done() and (record := await self._records.get()) is not None:
-                self._waiting -= _counted(record)
+                if self._together:
+                    record = self._with_others(record)
+                else:
+                    self._waiting -= _counted(record)
                 await self.response.write(record)
                 self._written.set()
             if not gone.done():

@@ -120,7 +120,8 @@ class ClusterApi:
         """Send events for as long as the client listens."""
         if "text/event-stream" not in accepted_types(request):
             raise web.HTTPMethodNotAllowed(request.method, [])
-        stream = await EventStream.open(request, {"Cache-Control": "no-cache"}, content_type="text/event-stream")
+        headers = {"Cache-Control": "no-cache"}
+        stream = await EventStream.open(request, headers, content_type="text/event-stream", together=True)
         listener = Listener(stream.send_raw, frozenset(request.query.getall("event_type", [])))
         bus = self._scheduler.bus
         bus.add(listener)

@@ -19,6 +19,7 @@ def heed_the_clock(draft: Draft) -> None:
             draft.kills.put(task_id, now_s)
     draft.revive_credit_s = min(draft.revive_credit_s, now_s + settings.min_revive_interval_s * settings.revive_burst)
     draft.revived_s = min(draft.revived_s, now_s)
+    draft.watched_s = min(draft.watched_s, now_s)
     if draft.reconcile_at_s is not None:
         longest_s = max(settings.reconcile_initial_s, settings.reconcile_interval_s)
         draft.reconcile_at_s = min(draft.reconcile_at_s, now_s + longest_s)

@@ -25,6 +25,7 @@ class EventBus:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._listeners: set[Listener] = set()
+        self._held: list[tuple[str, bytes]] = []
 
     def add(self, listener: Listener) -> None:
         """Send events to `listener` from now on."""
@@ -34,12 +35,26 @@ class EventBus:
         """Send nothing more to `listener`."""
         self._listeners.discard(listener)
 
-    def publish(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """Send an event; `eventType` and `timestamp` are added."""
+    def publish(self, kind: str, fields: Mapping[str, Any], *, hold: bool = False) -> None:
+        """Send an event; `eventType` and `timestamp` are added. With `hold` it is sent with those that follow it."""
         if not self._listeners:
             return
         document = {**fields, "eventType": kind, "timestamp": timestamp(self._clock())}
         frame = b"event: %b\r\ndata: %b\r\n\r\n" % (kind.encode(), msgspec.json.encode(document))
+        self._held.append((kind, frame))
+        if not hold:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what is held: to each listener in one piece, which those who want the same share."""
+        if not self._held:
+            return
+        held, self._held = self._held, []
+        made: dict[Collection[str], bytes] = {}
         for listener in list(self._listeners):
-            if not listener.kinds or kind in listener.kinds:
-                listener.send(frame)
+            kinds = frozenset(listener.kinds)
+            data = made.get(kinds)
+            if data is None:
+                data = made[kinds] = b"".join(frame for kind, frame in held if not kinds or kind in kinds)
+            if data:
+                listener.send(data)

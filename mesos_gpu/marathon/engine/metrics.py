@@ -113,6 +113,7 @@ class Metrics:
         self.measured: dict[str, float] = {}
         """What was last measured from outside (sampler.py), by name; nothing before that."""
         self.durations = {"": Timer(clock), **{method: Timer(clock) for method in METHODS}}
+        self.decisions = Timer(clock)
         self.responses = {f"{digit}xx": Meter(clock) for digit in range(1, 6)}
 
     def event(self, event: Event) -> None:
@@ -185,10 +186,13 @@ class Metrics:
         }
 
     def timers(self) -> Mapping[str, Timer]:
-        """Return the timers by name."""
+        """Return the timers by name; how long it takes to decide about an event is ours."""
         return {
-            f"http.requests.{method.lower()}{'.' if method else ''}duration.timer.seconds": timer
-            for method, timer in self.durations.items()
+            "decisions.duration.timer.seconds": self.decisions,
+            **{
+                f"http.requests.{method.lower()}{'.' if method else ''}duration.timer.seconds": timer
+                for method, timer in self.durations.items()
+            },
         }
 
     def meters(self) -> Mapping[str, Meter]:

@@ -211,6 +211,7 @@ class Scheduler:
         for action in turn.actions:
             self.metrics.action(action)
             self._perform(action)
+        self.bus.flush()
         for asked in batch:
             if isinstance(asked.event, Subscribed):
                 self.master = asked.event.master
@@ -219,6 +220,7 @@ class Scheduler:
     def _decide(self, turn: _Turn, asked: _Asked) -> None:
         """Add to a turn what follows from one event; what cannot be done, or not be kept, is told who asked."""
         self.metrics.event(asked.event)
+        began_s = time.perf_counter()
         try:
             state, actions = handle(turn.state, asked.event, self.moment(), self.settings)
             if asked.answer is not None:
@@ -229,6 +231,7 @@ class Scheduler:
             self.metrics.refused(error)
             _refuse(asked, error)
             return
+        self.metrics.decisions.took(time.perf_counter() - began_s)
         turn.state = state
         turn.actions += actions
         if asked.answer is not None:
@@ -269,7 +272,7 @@ class Scheduler:
             ):
                 self._link.call(action)
             case Publish(kind=kind, fields=fields):
-                self.bus.publish(kind, fields)
+                self.bus.publish(kind, fields, hold=True)
             case Say(text=text):
                 log.warning("%s", text)
             case Exit(reason=reason):

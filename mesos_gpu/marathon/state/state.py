@@ -72,6 +72,8 @@ class Books(Lasting):
     revived_s: float = 0.0
     """When offers were last asked for."""
     reconcile_at_s: float | None = None
+    watched_s: float = 0.0
+    """When all instances were last looked at for what is due as time passes."""
     health: Table[Results] = field(default_factory=Table)
     """Results of health checks by task id; a new process begins without any."""
     readiness: Table[ReadinessChecked] = field(default_factory=Table)

@@ -16,7 +16,7 @@ EVENT = "mesos.v1.master.Event"
 
 async def subscribe(engine: Engine, request: web.Request, kind: str, viewer: Viewer) -> web.StreamResponse:
     """Answer SUBSCRIBE with what `viewer` may see, of content type `kind`, until either side ends the stream."""
-    response = await EventStream.open(request, content_type=kind)
+    response = await EventStream.open(request, content_type=kind, together=True)
     stream = TypedStream(response, kind, EVENT, engine.state.settings.heartbeat_interval_s)
     stream_id = str(uuid.uuid4())
     try:

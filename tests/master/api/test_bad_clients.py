@@ -11,7 +11,9 @@ import aiohttp
 import pytest
 
 from mesos_gpu.master.events.agents import ExecutorMessage, Register
+from mesos_gpu.master.events.timers import Tick
 from mesos_gpu.master.service import RunningMaster
+from mesos_gpu.master.state.state import News
 from mesos_gpu.process import streams
 from mesos_gpu.process.http import MAX_REQUEST
 from tests.support.master.build import framework_info, report
@@ -173,6 +175,32 @@ async def test_a_scheduler_that_does_not_read_is_disconnected_and_others_go_on(
     assert not asleep.connected, "what it was sent is kept without end"
     assert awake.connected
     assert asleep.id in state.frameworks, "it has its failover timeout to come back, and to read"
+
+
+async def test_an_operator_that_does_not_read_is_cut_off_and_others_are_told_everything(
+    connect: Connect, master: RunningMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "MAX_WAITING", 128 * 1024)
+    subscribe = request("/api/v1", b'{"type": "SUBSCRIBE"}')
+    sleeper_reader, sleeper = await connect(limit=1024)
+    sleeper.write(subscribe)
+    await soon(sleeper_reader.readuntil(b"SUBSCRIBED"))
+    reader, writer = await connect(limit=1024 * 1024)
+    writer.write(subscribe)
+    await soon(reader.readuntil(b"SUBSCRIBED"))
+    assert master.engine.watchers == 2
+    state, sent = master.engine.state, 0
+    while master.engine.watchers == 2:
+        assert sent < 1000, "what the sleeper was sent is kept without end"
+        for _ in range(10):
+            sent += 1
+            state.news.append(News("TASK_ADDED", {"task": {"name": f"<task {sent}>", "labels": "A" * 10_000}}))
+        master.engine.do(Tick())
+        await soon(reader.readuntil(b"<task %d>" % sent))
+    assert await healthy(master)
+    state.news.append(News("TASK_ADDED", {"task": {"name": "<the last>"}}))
+    master.engine.do(Tick())
+    await soon(reader.readuntil(b"<the last>"))
 
 
 async def test_a_connection_that_ends_in_the_middle_of_a_subscription_leaves_nothing(
