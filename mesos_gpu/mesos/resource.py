@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from typing import Any, TypeAlias, TypedDict
 
 from mesos_gpu.errors import BadResources
@@ -273,6 +274,7 @@ class Resource:
         return f"{text}:{amount_text(self.amount)}"
 
 
+@lru_cache(maxsize=4096)
 def milli(value: float | int | str | Decimal) -> int:
     """Return a scalar in thousandths, rounded half away from zero as `llround` does. Raises ValueError off the line."""
     number = Decimal(repr(value) if isinstance(value, float) else str(value))

@@ -13,10 +13,9 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.constraints import all_fulfilled
 from mesos_gpu.marathon.matching.matching import Reason
 from mesos_gpu.marathon.model.deployment import Deployment, Work
-from mesos_gpu.marathon.model.instances import Instance, Phase
+from mesos_gpu.marathon.model.instances import COMING_UP, Instance, Phase
 from mesos_gpu.marathon.state.state import State
 
-_COMING_UP = (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING)
 _OUT_OF_QUESTION = frozenset({Reason.INSUFFICIENT_GPUS, Reason.UNFULFILLED_CONSTRAINT})
 """Why an agent is none that could take a new instance as things are, whatever else it has."""
 
@@ -39,7 +38,7 @@ def _blocked(state: State, spec: RunSpec) -> dict[str, Any] | None:
     waiting = [i for i in instances if i.wanted and i.phase is Phase.SCHEDULED]
     old = [i for i in instances if i.wanted and i.active and lifecycle.outdated(i, spec)]
     # As long as something comes up or ends, the next move is still to come.
-    moving = any(i.phase in _COMING_UP or (i.active and not i.wanted) or _ending(state, i) for i in instances)
+    moving = any(i.phase in COMING_UP or (i.active and not i.wanted) or _ending(state, i) for i in instances)
     if not waiting or not old or moving or not _no_gpus_anywhere(state, spec):
         return None
     if not _would_do(state, spec, instances, old):

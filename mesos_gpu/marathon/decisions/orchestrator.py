@@ -35,9 +35,10 @@ from mesos_gpu.marathon.decisions.launching import (
 from mesos_gpu.marathon.decisions.progress import settle
 from mesos_gpu.marathon.decisions.roles import ask_for_roles
 from mesos_gpu.marathon.decisions.run_limits import ends_s, run_limits
-from mesos_gpu.marathon.decisions.updates import COMING_UP, reconcile, start_timeout_s, take_status, watch
+from mesos_gpu.marathon.decisions.updates import reconcile, start_timeout_s, take_status, watch
 from mesos_gpu.marathon.matching.parts_first import high_share
-from mesos_gpu.marathon.model.instances import Cause, Phase, moved
+from mesos_gpu.marathon.model.instances import COMING_UP, Cause, Phase, moved
+from mesos_gpu.marathon.model.task_ids import instance_of
 from mesos_gpu.marathon.state.accounting import account, take_measured
 from mesos_gpu.marathon.state.actions import (
     Action,
@@ -93,6 +94,8 @@ from mesos_gpu.marathon.state.state import State
 _REMOVED = ("Framework has been removed", "Completed framework attempted to re-register")
 _TAKEN_OVER = "Framework failed over"
 _RETRY_RECONCILIATION_S = 5.0
+_MANY, _MANY_S = 200, 10.0
+"""When something is due about so many instances is not worked out at each event: they are looked at every so often."""
 
 
 def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tuple[State, list[Action]]:
@@ -106,6 +109,7 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
             _take_news(draft, event)
         case Tick():
             heed_the_clock(draft)
+            draft.watched_s = draft.now_s
             use_held(draft)
             watch(draft)
             watch_jobs(draft)
@@ -196,7 +200,14 @@ def next_tick_s(state: State, settings: Settings, moment: Moment) -> float | Non
         times.append(moment.now_s + suspending.LOOK_S)
     times += [at for job in state.jobs.values() if (at := job.next_event_s()) is not None]
     limits = run_limits(state)
-    for instance in state.instances.values():
+    instances = state.instances
+    ids = {key for task_id in state.kills if (key := instance_of(task_id)) is not None}
+    if len(state.timely) <= _MANY:
+        ids.update(state.timely)
+    else:
+        times.append(max(moment.now_s, state.watched_s + _MANY_S))
+    ids.update(key for app_id in limits for key in state.members.of(app_id))
+    for instance in (instances[key] for key in ids if key in instances):
         task = instance.task
         if (
             state.subscribed

@@ -32,8 +32,12 @@ _KILL_ORDER = (
 
 def settle(draft: Draft) -> None:
     """Carry every deployment as far as it goes now, and keep the count of all apps that something happened to."""
-    while draft.touched:
+    while draft.touched or draft.came_on:
         touched, draft.touched = draft.touched, set()
+        came_on, draft.came_on = draft.came_on - touched, set()
+        touched.update(app_id for app_id in came_on if not _others_come(draft, app_id))
+        if not touched:
+            return
         busy: set[str] = set()
         for deployment in list(draft.deployments.values()):
             busy.update(deployment.apps)
@@ -45,6 +49,21 @@ def settle(draft: Draft) -> None:
                 _stop(draft, app_id)
             else:
                 _scale(draft, spec)
+
+
+def _others_come(draft: Draft, app_id: str) -> bool:
+    """Return whether an app of which some have come on cannot be done yet, as others come up.
+
+    Then there is nothing to decide: no more are there, and no fewer. But for gangs, and for one that is restarted:
+    there each that runs lets an old one go.
+    """
+    if not draft.coming_up.of(app_id):
+        return False
+    spec = draft.app(app_id)
+    if spec is None or "gang" in spec.document:
+        return False
+    steps = (step for d in draft.deployments_of(app_id) for step in d.steps[d.current :])
+    return not any((Work.RESTART, app_id) in step.actions for step in steps)
 
 
 def start(draft: Draft, deployment: Deployment) -> None:

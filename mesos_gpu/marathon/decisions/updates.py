@@ -13,6 +13,7 @@ from mesos_gpu.marathon.model.backoff import after_failure
 from mesos_gpu.marathon.model.deployment import Work
 from mesos_gpu.marathon.model.health import mesos_level
 from mesos_gpu.marathon.model.instances import (
+    COMING_UP,
     FAILURES,
     Cause,
     ContainerTask,
@@ -38,7 +39,6 @@ MAX_MESSAGE = 10_000
 # Nothing runs then, or it is being ended already.
 _NOTHING_TO_END = (Cause.TASK_ENDED, Cause.TASK_UNREACHABLE, Cause.TASK_KILLING)
 _NOT_THERE = ("TASK_GONE", "TASK_DROPPED", "TASK_UNKNOWN", "TASK_LOST")
-COMING_UP = (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING)
 
 
 def take_status(draft: Draft, status: TaskStatus) -> None:

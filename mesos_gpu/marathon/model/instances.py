@@ -31,6 +31,10 @@ class Phase(str, Enum):
     ENDED = "Ended"
 
 
+COMING_UP = (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING)
+"""A task was started, and does not run yet."""
+
+
 class Goal(str, Enum):
     """What is meant to become of an instance."""
 

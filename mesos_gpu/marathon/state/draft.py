@@ -11,11 +11,11 @@ from dataclasses import replace
 from mesos_gpu.marathon.definitions.app_ids import top_group
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.groups import Group, Root, all_groups, enforced
-from mesos_gpu.marathon.model.instances import Goal, Instance, Phase
+from mesos_gpu.marathon.model.instances import COMING_UP, Goal, Instance, Phase
 from mesos_gpu.marathon.state.actions import Action, Publish, Save
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.settings import Settings
-from mesos_gpu.marathon.state.state import TABLES, Books, State
+from mesos_gpu.marathon.state.state import TABLES, Books, State, is_timely
 from mesos_gpu.mesos.ids import TaskId
 
 
@@ -39,6 +39,8 @@ class Draft(Books):
         """When tasks ended of which this event is the news, where their agent says so."""
         self.touched: set[str] = set()
         """Apps about whose instances something must be decided before the event is done."""
+        self.came_on: set[str] = set()
+        """Apps of which nothing has happened but that tasks have come on, from their start to running."""
 
     def pick(self) -> int:
         """Return a number to choose by; it differs from event to event."""
@@ -115,17 +117,21 @@ class Draft(Books):
             self.waiting.add(instance)
         else:
             self.waiting.drop(instance.id)
-        self.touched.add(instance.app_id)
+        self._index(before, instance)
+        (self.came_on if before is not None and has_come_on(before, instance) else self.touched).add(instance.app_id)
         if before is None or before.phase is not instance.phase:
             self._publish_change(instance, instance.condition)
 
     def drop_instance(self, instance: Instance) -> None:
         """Forget an instance; of one with volumes a note remains until its agent has given them up."""
+        before = self.instances.get(instance.id)
         if instance.reservation is None:
             self.instances.drop(instance.id)
+            self._index(before, None)
         else:
             over = replace(instance, phase=Phase.ENDED, goal=Goal.DECOMMISSIONED, task=None, since_s=self.now_s)
             self.instances.put(instance.id, over)
+            self._index(before, over)
             self.releasing |= {instance.id}
         self.waiting.drop(instance.id)
         self.members.discard(instance.app_id, instance.id)
@@ -137,7 +143,19 @@ class Draft(Books):
     def forget_release(self, instance: Instance) -> None:
         """Forget an instance whose reservation is no longer looked after."""
         self.releasing -= {instance.id}
+        self._index(self.instances.get(instance.id), None)
         self.instances.drop(instance.id)
+
+    def _index(self, before: Instance | None, after: Instance | None) -> None:
+        """Keep the books in step that say by other keys what `instances` says."""
+        if after is not None and after.phase in COMING_UP:
+            self.coming_up.add(after.app_id, after.id)
+        elif before is not None and before.phase in COMING_UP:
+            self.coming_up.discard(before.app_id, before.id)
+        if after is not None and is_timely(after):
+            self.timely.put(after.id, after.app_id)
+        elif before is not None:
+            self.timely.drop(before.id)
 
     def _forget_checks(self, task_id: TaskId) -> None:
         self.health.drop(task_id)
@@ -174,3 +192,16 @@ class Draft(Books):
             "runSpecVersion": instance.version,
         }
         self.actions.append(Publish("instance_changed_event", fields))
+
+
+_COURSE = {phase: at for at, phase in enumerate((Phase.SCHEDULED, *COMING_UP, Phase.RUNNING))}
+
+
+def has_come_on(before: Instance, after: Instance) -> bool:
+    """Return whether an instance has only come nearer to running: no more and no fewer are there for its app."""
+    return (
+        before.phase in _COURSE
+        and _COURSE[before.phase] <= _COURSE.get(after.phase, -1)
+        and (before.goal, before.version, before.reservation) == (after.goal, after.version, after.reservation)
+        and after.wanted
+    )

@@ -8,6 +8,8 @@ from typing_extensions import Self
 
 from mesos_gpu.marathon.state.table import Table
 
+_NOBODY: frozenset[str] = frozenset()
+
 
 class Members(Table[frozenset[str]]):
     """Ids of instances by the id of their app, of apps that have some.
@@ -25,7 +27,7 @@ class Members(Table[frozenset[str]]):
     def of(self, app_id: str) -> Collection[str]:
         """Return the ids of an app's instances; not to be walked over while they change."""
         changed = self._changed.get(app_id)
-        return self._rows.get(app_id, frozenset()) if changed is None else changed
+        return self.get(app_id, _NOBODY) if changed is None else changed
 
     def add(self, app_id: str, instance_id: str) -> None:
         """Let an app have an instance."""
@@ -49,5 +51,5 @@ class Members(Table[frozenset[str]]):
     def _set(self, app_id: str) -> set[str]:
         changed = self._changed.get(app_id)
         if changed is None:
-            changed = self._changed[app_id] = set(self._rows.get(app_id, ()))
+            changed = self._changed[app_id] = set(self.get(app_id, ()))
         return changed

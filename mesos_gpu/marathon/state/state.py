@@ -12,7 +12,7 @@ from mesos_gpu.marathon.model.backoff import Backoff
 from mesos_gpu.marathon.model.deployment import Deployment
 from mesos_gpu.marathon.model.groups import Root
 from mesos_gpu.marathon.model.health import Results
-from mesos_gpu.marathon.model.instances import Instance, Phase, Task
+from mesos_gpu.marathon.model.instances import COMING_UP, Instance, Phase, Task
 from mesos_gpu.marathon.model.jobs import Job, run_spec_in
 from mesos_gpu.marathon.model.launch_tokens import LaunchTokens
 from mesos_gpu.marathon.model.usage import Period, RunTimes, Sum
@@ -57,6 +57,10 @@ class Books(Lasting):
     """Instance ids by app id; also of apps that are gone while their tasks are being ended."""
     waiting: Waiting = field(default_factory=Waiting)
     """App ids by id of an instance that waits for an offer."""
+    coming_up: Members = field(default_factory=Members)
+    """Ids of instances whose task was started and has not come to run, by app."""
+    timely: Table[str] = field(default_factory=Table)
+    """App ids by id of an instance to which the passing of time may matter: those, and unreachable ones, say."""
     subscribed: bool = False
     backoffs: Table[Backoff] = field(default_factory=Table)
     kills: Table[float] = field(default_factory=Table)
@@ -167,14 +171,30 @@ def version_of(versions: Sequence[RunSpec] | None, instance: Instance) -> RunSpe
     return next((spec for spec in versions if spec.version == runs), versions[0])
 
 
+def is_timely(instance: Instance) -> bool:
+    """Return whether something may be due about an instance because time passes, whatever its app says."""
+    return (
+        instance.phase in COMING_UP
+        or instance.phase is Phase.UNREACHABLE
+        or instance.reservation is not None
+        or (instance.task is not None and bool(instance.task.suspension))
+    )
+
+
 def restored(lasting: Lasting) -> State:
     """Return the state of a process that has just started over what is on disk."""
     members: dict[str, set[str]] = {}
     for instance in lasting.instances.values():
         if not instance.released:
             members.setdefault(instance.app_id, set()).add(instance.id)
+    coming_up: dict[str, set[str]] = {}
+    for instance in lasting.instances.values():
+        if instance.phase in COMING_UP:
+            coming_up.setdefault(instance.app_id, set()).add(instance.id)
     books = Books(
         members=Members({app_id: frozenset(ids) for app_id, ids in members.items()}),
+        coming_up=Members({app_id: frozenset(ids) for app_id, ids in coming_up.items()}),
+        timely=Table({i.id: i.app_id for i in lasting.instances.values() if is_timely(i)}),
         waiting=Waiting.of([i for i in lasting.instances.values() if i.phase is Phase.SCHEDULED]),
         releasing=frozenset(i.id for i in lasting.instances.values() if i.released),
     )

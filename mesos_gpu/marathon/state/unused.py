@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +35,8 @@ class Queue(Table[QueueEntry]):
     What is asked for is counted then; whatever way it is read, nothing of this shows.
     """
 
+    # What was noted is put into the rows behind the table's back: they are one mapping, and copied at a change.
+    _few = sys.maxsize
     __slots__ = ("_noted", "_passed")
 
     def __init__(self, rows: Mapping[str, QueueEntry] | None = None) -> None:

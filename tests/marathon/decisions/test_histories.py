@@ -298,7 +298,8 @@ class Histories(RuleBasedStateMachine):
         lasting = self.state.lasting
         assert self.disk.load() == lasting
         again = restored(lasting)
-        assert (again.members, dict(again.waiting)) == (dict(self.state.members), dict(self.state.waiting))
+        for name in ("members", "waiting", "coming_up", "timely"):
+            assert dict(getattr(again, name)) == dict(getattr(self.state, name)), name
 
     @invariant()
     def no_instance_has_two_living_tasks(self) -> None:

@@ -46,6 +46,54 @@ def test_a_table_is_a_mapping_that_remembers_what_changed(
     assert (after is closed) == (not table.changes)
 
 
+@given(
+    few=st.integers(0, 4),
+    events=st.lists(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.none() | st.integers())), max_size=12),
+    looks=st.lists(st.sampled_from(["walk", "walk the old one", "length", "nothing"]), min_size=12, max_size=12),
+    given_up=st.sets(st.integers(0, 11)),
+)
+def test_large_tables_keep_their_rows_and_order_whatever_lies_beside_them(
+    few: int, events: list[list[tuple[str, int | None]]], looks: list[str], given_up: set[int]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Table, "_few", few)
+        closed = Table({key: 0 for key in "abcd"})
+        expected = {key: 0 for key in "abcd"}
+        before: list[tuple[Table[int], dict[str, int]]] = []
+        for number, (steps, look) in enumerate(zip(events, looks, strict=False)):
+            before.append((closed, dict(expected)))
+            table, rows = closed.opened(), dict(expected)
+            for key, value in steps:
+                if value is None:
+                    table.drop(key)
+                    rows.pop(key, None)
+                else:
+                    table.put(key, value)
+                    rows[key] = value
+                assert (len(table), table.get(key), key in table) == (len(rows), rows.get(key), key in rows)
+                if look == "walk":
+                    assert list(table.items()) == list(rows.items())
+                elif look == "walk the old one":
+                    assert list(closed.items()) == list(expected.items())
+            if number not in given_up:  # an event may end in an error, and its draft with it
+                closed, expected = table.closed(), rows
+        before.append((closed, expected))
+        for table, rows in reversed(before):
+            assert [table[key] for key in rows] == list(rows.values())
+            assert (list(table.items()), len(table)) == (list(rows.items()), len(rows))
+            with pytest.raises(KeyError):
+                table["nowhere"]
+
+
+def test_a_change_of_a_large_table_copies_no_rows() -> None:
+    closed = Table({str(number): number for number in range(10_000)})
+    table = closed.opened()
+    table.put("7", -7)
+    after = table.closed()
+    assert (closed["7"], after["7"], len(after)) == (7, -7, 10_000)
+    assert after._rows is closed._rows
+
+
 def test_a_closed_table_does_not_change() -> None:
     for table in (Table({"a": 1}), Table({"a": 1}).opened().closed()):
         with pytest.raises(TypeError, match="only while an event is handled"):
