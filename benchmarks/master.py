@@ -4,7 +4,9 @@
 
 Agents are simulated: 8 GPUs each, registered in the state machine without a wire. All are full, of tasks of all
 frameworks. Then tasks end on k agents and one allocation follows, again and again. The baseline is
-`benchmarks/full_scan.py`, which decides the same by looking at everything; both must agree. Then the same state machine
+`benchmarks/full_scan.py`, which decides the same by looking at everything; both must agree. The same once more with
+quota: of the ten roles four have a guarantee, one of them more than it has, four a limit, one of them what it has. (The
+full scan adds up all that is held for each agent and framework then, so that few agents are held to it.) The state machine
 launches, updates and acknowledges tasks as fast as it can; a real master process does it over HTTP and libprocess with
 one agent; and a real master process holds idle frameworks.
 """
@@ -28,12 +30,14 @@ from benchmarks.full_scan import decided
 from benchmarks.kept import figure
 from mesos_gpu.master.decisions.agents import admit
 from mesos_gpu.master.decisions.handle import handle
+from mesos_gpu.master.decisions.offering import held_by_role
 from mesos_gpu.master.events.agents import StatusUpdate
+from mesos_gpu.master.events.operators import UpdateQuota
 from mesos_gpu.master.events.schedulers import Accept, Acknowledge, Subscribe
 from mesos_gpu.master.events.timers import Allocate
 from mesos_gpu.master.model.model import Agent, Framework, Offer
 from mesos_gpu.master.model.report import Report
-from mesos_gpu.master.state.actions import SendEvent
+from mesos_gpu.master.state.actions import SendEvent, Store
 from mesos_gpu.master.state.settings import Settings
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
@@ -44,6 +48,8 @@ from tests.support.master.live import Scheduler, ScriptedAgent, soon
 CHANGED = (1, 10, 100)
 ALLOCATION_AIM_MS = 20.0
 """100 of 10 000 agents changed."""
+QUOTA_SCANNED = 100
+"""With so many agents at most the full scan is tried where roles have quota."""
 AGENT = Resources.parse("cpus:16;mem:65536;disk:100000;gpus:8;ports:[31000-32000]").to_json()
 A_TASK = resources_of("cpus:2;mem:8192;gpus:1")
 CAPABILITIES = ("MULTI_ROLE", "HIERARCHICAL_ROLE", "RESERVATION_REFINEMENT")
@@ -65,6 +71,23 @@ class Cluster:
         for number in range(frameworks):
             info = framework_info(f"f{number}", role=f"role{number % ROLES}/team{number % 3}")
             handle(self.state, Subscribe(f"stream-{number}", {"framework_info": info}), NOW)
+
+    def set_quota(self) -> None:
+        """Give roles guarantees and limits, by what they hold: most are within, one is short and one at its limit."""
+        held = {role: resources.gpus for role, resources in held_by_top(self.state).items()}
+        roles = sorted(held)
+        configs = [
+            {"role": role, "guarantees": {"gpus": {"value": held[role] + (100 if at == 0 else -1)}}}
+            for at, role in enumerate(roles[:4])
+        ]
+        configs += [
+            {"role": role, "limits": {"gpus": {"value": held[role] + (0 if at == 0 else 1000)}}}
+            for at, role in enumerate(roles[4:8])
+        ]
+        for action in handle(self.state, UpdateQuota({"force": True, "quota_configs": configs}), NOW):
+            if isinstance(action, Store):
+                handle(self.state, action.then, NOW)
+        assert len(self.state.policy.quotas) == 8
 
     def allocate(self) -> list[Offer]:
         """Return the offers that were made."""
@@ -124,13 +147,22 @@ class Cluster:
                 self.end(agent, self.state.frameworks[framework_id], task_id)
 
 
+def held_by_top(state: MasterState) -> dict[str, Resources]:
+    """Return what each role and those below it hold."""
+    found: dict[str, Resources] = {}
+    for role, resources in held_by_role(state).items():
+        top = role.partition("/")[0]
+        found[top] = found.get(top, Resources()) + resources.unallocated()
+    return found
+
+
 def timed(call: Callable[[], object]) -> tuple[float, object]:
     began = time.perf_counter()
     answer = call()
     return (time.perf_counter() - began) * 1e3, answer
 
 
-def cycles(cluster: Cluster, count: int, rounds: int, scratch_rounds: int) -> tuple[float, float, int]:
+def cycles(cluster: Cluster, count: int, rounds: int, scratch_rounds: int) -> tuple[float, float | None, int]:
     """Return the medians, in ms, of our allocation and of that from scratch, and how much was given."""
     ours, theirs, given = [], [], 0
     for turn in range(rounds):
@@ -148,7 +180,20 @@ def cycles(cluster: Cluster, count: int, rounds: int, scratch_rounds: int) -> tu
         for offer in offers:
             cluster.accept(offer, 1)
         cluster.allocate()
-    return statistics.median(ours), statistics.median(theirs), given // rounds
+    return statistics.median(ours), statistics.median(theirs) if theirs else None, given // rounds
+
+
+def with_quota(cluster: Cluster, agents: int, rounds: int) -> None:
+    """Print what one allocation takes where roles have quota."""
+    cluster.set_quota()
+    for count in [count for count in CHANGED if count <= agents]:
+        ours, theirs, given = cycles(cluster, count, rounds, 1 if agents <= QUOTA_SCANNED else 0)
+        beside = None if theirs is None else ("full scan", theirs)
+        what = f"one allocation with quota, {agents} agents, {count} of them changed"
+        aim = ALLOCATION_AIM_MS if (agents, count) == (10_000, 100) else None
+        figure(f"{agents} agents, {count}, quota", what, ours, "ms", beside=beside, aim=aim, aim_of="value")
+        scanned = "" if theirs is None else f" {theirs:9.1f} ms {theirs / ours:8.0f}"
+        print(f"{agents:7} {count:8} {given:7} {ours:8.2f} ms{scanned} (quota)", flush=True)
 
 
 def throughput(cluster: Cluster, seconds: float) -> float:
@@ -288,6 +333,7 @@ def main() -> None:
         gc.freeze()
         for count in [count for count in CHANGED if count <= agents]:
             ours, theirs, given = cycles(cluster, count, asked.rounds, 1 if agents > 1000 else 3)
+            assert theirs is not None
             what = f"one allocation, {agents} agents, {count} of them changed"
             figure(
                 f"{agents} agents, {count}",
@@ -299,6 +345,9 @@ def main() -> None:
                 aim_of="value",
             )
             print(f"{agents:7} {count:8} {given:7} {ours:8.2f} ms {theirs:9.1f} ms {theirs / ours:8.0f}", flush=True)
+        with_quota(cluster, agents, asked.rounds)
+        cluster = Cluster(agents, asked.frameworks)
+        cluster.fill()
         rate = throughput(cluster, 3.0)
         print(f"{agents:7} agents: {rate:,.0f} tasks/s launched, run, ended, each status acknowledged (no wire)")
         what = f"tasks a second through the state machine alone, {agents} agents"

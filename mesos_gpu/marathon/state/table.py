@@ -133,7 +133,7 @@ class Table(Mapping[str, V]):
 
     def _has(self, key: object) -> bool:
         if key in self._beside:
-            return self._beside[key] is not _GONE  # type: ignore[index]
+            return self._beside[key] is not _GONE
         return key in self._rows
 
     def __iter__(self) -> Iterator[str]:
