@@ -6,9 +6,9 @@ Agents are simulated: 8 GPUs each, registered in the state machine without a wir
 frameworks. Then tasks end on k agents and one allocation follows, again and again. The baseline is
 `benchmarks/full_scan.py`, which decides the same by looking at everything; both must agree. The same once more with
 quota: of the ten roles four have a guarantee, one of them more than it has, four a limit, one of them what it has. (The
-full scan adds up all that is held for each agent and framework then, so that few agents are held to it.) The state machine
-launches, updates and acknowledges tasks as fast as it can; a real master process does it over HTTP and libprocess with
-one agent; and a real master process holds idle frameworks.
+full scan adds up all that is held for each agent and framework then, so that few agents are held to it.) Then the same
+state machine launches, updates and acknowledges tasks as fast as it can; a real master process does it over HTTP and
+libprocess with one agent; and a real master process holds idle frameworks.
 """
 
 from __future__ import annotations
