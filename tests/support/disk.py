@@ -109,9 +109,12 @@ class FailingDisk:
         """Be gone."""
         self.thaw()
         self._end_at(0)
-        _run("umount", str(self.at))
-        _run("losetup", "-d", self._device)
-        self._image.unlink()
+        try:
+            _run("umount", str(self.at))
+        finally:  # where a test has failed the device goes with the last who uses it
+            subprocess.run(["umount", "-l", str(self.at)], capture_output=True, check=False)
+            _run("losetup", "-d", self._device)
+            self._image.unlink()
 
     def _mount(self) -> None:
         _run("mount", "-o", "errors=remount-ro", self._device, str(self.at))
