@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.local.plan import runtime_dir
+from mesos_gpu.local.record import end_left_behind
 from tests.support.box.live import LiveBox, leftovers
 from tests.support.box.versions import MORE, Change, as_of, die, files, rewrite, running, shapes_of, unpacked, up
 from tests.support.disk import FailingDisk, missing, own_mounts
@@ -50,7 +51,11 @@ def box(disk: FailingDisk) -> Iterator[LiveBox]:
     """A box that is not up yet, on a disk of its own."""
     box = LiveBox(disk.at / "box")
     box.env["MESOS_EXECUTOR_REREGISTRATION_TIMEOUT"] = "15secs"  # a pod's executor has 2 s to come back, on any machine
-    yield box
+    try:
+        yield box
+    finally:
+        if not box.work_dir.joinpath("box.json").exists() or box.cli("status").returncode != 0:
+            end_left_behind(runtime_dir(box.work_dir))  # a test that failed between two boxes
     if (box.work_dir / "box.json").exists():
         done = box.cli("down")
         assert done.returncode == 0, f"{done.stderr}\n{box.logs()}"
