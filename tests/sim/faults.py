@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from mesos_gpu.container.spec.config import Termination
+from mesos_gpu.marathon.model.jobs import CORRECTION_S
 
 if TYPE_CHECKING:
     from tests.sim.services import Cluster
@@ -161,6 +162,8 @@ class Faults:
         host = self.cluster.host_of(chance.choice(chance.choice((self.cluster.names, deciding))))
         jump_s = chance.choice((-1.0, 1.0, 1.0)) * 10 ** chance.uniform(0.0, 5.5)
         host.wall_offset_s += jump_s
+        if 0.0 < host.wall_offset_s < CORRECTION_S:
+            self.world.ahead_s = max(self.world.ahead_s, host.wall_offset_s)
         self.world.tell("faults", f"the clock of {host.name} jumps by {jump_s:.1f} s")
 
         def right() -> None:

@@ -106,6 +106,8 @@ class World:
 
         self.seed, self.root = seed, root
         self.random = Random(seed)
+        self.ahead_s = 0.0
+        """By how much a clock was ahead at most that nobody took to be put right afterwards."""
         self.now_s = 0.0
         self.loop: VirtualLoop = VirtualLoop(self)
         self.network: Network = Network(self)
