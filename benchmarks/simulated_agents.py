@@ -126,7 +126,10 @@ class _FromMaster(asyncio.Protocol):
                 answer: Any = message_class(message.name).FromString(message.body)
                 self._agent.id = answer.slave_id.value
                 self._agent.registered.set()
-        assert self._decoder.error is None, self._decoder.error
+        if self._decoder.error is not None and self._transport is not None:
+            # Marathon asks agents over HTTP what their containers use; these have none to tell of.
+            self._transport.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            self._transport.close()
 
 
 class Fleet:
