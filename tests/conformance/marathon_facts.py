@@ -64,7 +64,7 @@ MARATHON = """
 3.8 an unknown path is 404, or 500 strictly compatible | marathon/api/apps::an_unknown_path_is_not_found marathon/api/apps::strictly_compatible_it_is_an_error_of_the_server
 3.9 deployments beyond the limit are 403 | marathon/api/apps::too_many_deployments
 3.10 scaleBy rounds up, and a dry run changes nothing | marathon/api/groups::scale_by_rounds_up_and_a_dry_run_changes_nothing
-3.11 events can be chosen by type; without Accept they are 405 | marathon/api/apps::events
+3.11 events can be chosen by type; without Accept they are 405 | marathon/api/events::events
 3.12 a leader killed in an upgrade is followed: the plan continues and nothing starts twice | marathon/engine/failover::the_leader_killed_in_the_middle_of_an_upgrade_is_followed_and_nothing_starts_twice marathon/service::killed_in_the_middle_of_an_upgrade_it_goes_on_and_starts_nothing_twice
 3.13 a new process keeps tasks and forgets backoff | conformance/marathon::a_new_process_keeps_tasks_and_forgets_backoff
 4.1 adding an app that exists says so and exits with 1 | marathon_cli/commands/apps/app::an_app_that_exists_is_refused

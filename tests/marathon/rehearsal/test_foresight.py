@@ -38,7 +38,7 @@ class Cluster(ReplayedCluster):
     def when(self, gpus: int) -> Foresight:
         machines = [read_machine(one) for one in slaves_view(self._master, None)["slaves"]]
         moment = Moment(BEGIN_S + self.now_s, ids_from(SEED))
-        return foresee(self._marathon, self._jobs[size(gpus)], machines, self._settings, moment)
+        return foresee(self._marathon, self._jobs[size(gpus), 1, 0], machines, self._settings, moment)
 
 
 def size(gpus: int) -> Demand:

@@ -141,6 +141,7 @@ def test_the_folder_is_where_xdg_says() -> None:
 def config(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `mesos-gpu` with profiles of its own, and no variable that names a server."""
     monkeypatch.delenv("MARATHON_URL")
+    monkeypatch.delenv("MESOS_GPU_RESIDENT", raising=False)
     monkeypatch.setenv("MESOS_GPU_CONFIG_DIR", str(tmp_path / "config"))
     return run
 
