@@ -40,10 +40,14 @@ class _Task:
     state: str = "TASK_STAGING"
     lazy: bool = False
     """Whether it is never acknowledged that it runs: then nothing later is told."""
+    known_to: Process | None = None
+    """The process of the master that launched it, or has told of it last: another one may not know it yet."""
     kill_by: Process | None = None
     """The process of the master that has taken the kill."""
     kill_s: float = 0.0
     """When it has."""
+    kill_counts: bool = False
+    """Whether it knew the task then."""
 
 
 @dataclass
@@ -128,7 +132,7 @@ class Guest:
         for machine in self.cluster.machines.values():
             for name in machine.tasks():
                 task = self.tasks.get(name)
-                if task is None or task.kill_by is None or task.state == "TASK_UNREACHABLE":
+                if task is None or task.kill_by is None or task.state == "TASK_UNREACHABLE" or not task.kill_counts:
                     continue
                 if self.world.now_s - task.kill_s > CALM_S and self._calm(machine.host, task.kill_by):
                     self.world.finding(f"the kill of {name} was taken by {task.kill_by}, and it runs")
@@ -216,7 +220,7 @@ class Guest:
         if chance.random() < 0.2:
             variables[STUBBORN] = "1"
         lazy = "never" in self.habits and chance.random() < 0.2
-        self.tasks[name] = _Task(agent, gpus, self.world.now_s, lazy=lazy)
+        self.tasks[name] = _Task(agent, gpus, self.world.now_s, lazy=lazy, known_to=self._led_by())
         wanted = {"cpus": 0.1, "mem": 32.0, "gpus": float(gpus)}
         task = {
             "name": name, "task_id": {"value": name}, "agent_id": {"value": agent},
@@ -243,7 +247,7 @@ class Guest:
         self.cluster.on_status("guest", status)
         name, chance = status["task_id"]["value"], self.world.random
         task = self.tasks[name]
-        task.state = status["state"]
+        task.state, task.known_to = status["state"], self._led_by()
         if task.state in ("TASK_UNREACHABLE", "TASK_LOST"):
             task.kill_by = None  # what a master knew of it is gone: the kill, too
         if "uuid" not in status or (task.lazy and task.state not in OVER):
@@ -269,15 +273,21 @@ class Guest:
             if live and self.busy:
                 await self._kill(chance.choice(live))
 
+    def _led_by(self) -> Process | None:
+        return None if self._master is None else self.world.processes.get(self._master.name)
+
     def _kill_of(self, name: str) -> Any:
         return {"task_id": {"value": name}, "agent_id": {"value": self.tasks[name].agent}}
 
     async def _kill(self, name: str) -> None:
-        """Kill a task: once, if the master has taken it."""
-        master = self._master
-        process = None if master is None else self.world.processes.get(master.name)
-        if await self._call("KILL", self._kill_of(name)) and self.tasks[name].state != "TASK_UNREACHABLE":
-            self.tasks[name].kill_by, self.tasks[name].kill_s = process, self.world.now_s
+        """Kill a task: once, if the master has taken it.
+
+        A master that has not heard of the task since it leads, because its agent is not back yet, forgets the kill.
+        Source: Mesos src/master/master.cpp, kill(): it reconciles instead, and of such an agent that says nothing.
+        """
+        process, task = self._led_by(), self.tasks[name]
+        if await self._call("KILL", self._kill_of(name)) and task.state != "TASK_UNREACHABLE":
+            task.kill_by, task.kill_s, task.kill_counts = process, self.world.now_s, task.known_to is process
             if self._is_away(name):
                 self.world.tell("guest", f"{name} is to be killed, and its agent is away")
 
