@@ -7,6 +7,7 @@ from dataclasses import replace
 from mesos_gpu.marathon.decisions import job_progress, lifecycle, residency, suspending
 from mesos_gpu.marathon.decisions.health_updates import take_status_health
 from mesos_gpu.marathon.decisions.run_limits import ends_s, run_limits
+from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.definitions.timestamps import timestamp
 from mesos_gpu.marathon.matching.checks import check_result
 from mesos_gpu.marathon.model.backoff import after_failure
@@ -60,6 +61,7 @@ def take_status(draft: Draft, status: TaskStatus) -> None:
 
 
 def _take_known(draft: Draft, instance: Instance, task: Task, status: TaskStatus, cause: Cause) -> None:
+    spec = draft.spec_of(instance)  # a run of a job may be over, and its spec gone, after the next line
     job_progress.take_status(draft, instance, task.id, status, cause)
     after = _task_after(task, status, cause, draft.now_s)
     if _changed(task, after) or _health_changed(draft, instance, task, status):
@@ -68,7 +70,7 @@ def _take_known(draft: Draft, instance: Instance, task: Task, status: TaskStatus
         _note_failure(draft, instance, task, status)
         if status["state"] == "TASK_FINISHED":
             learn(draft, draft.spec_of(instance), task, draft.ended.get(task.id, draft.now_s))
-    _move(draft, instance, task, after, cause, failed=status["state"] in FAILURES)
+    _move(draft, instance, task, after, cause, spec, failed=status["state"] in FAILURES)
     known = draft.instances.get(instance.id)
     if cause is Cause.TASK_RUNNING and known is not None:
         take_status_health(draft, known, after, status)
@@ -88,17 +90,19 @@ def _take_container(draft: Draft, instance: Instance, task: Task, status: TaskSt
     if cause is Cause.TASK_ENDED and draft.app(instance.app_id) is not None:
         known = draft.failures.get(instance.app_id) or {}
         draft.failures.put(instance.app_id, pods.terminations(known, instance, after, draft.now_s))
-    _move(draft, instance, task, after, cause, failed=failed)
+    _move(draft, instance, task, after, cause, draft.spec_of(instance), failed=failed)
     if pods.verdict(after) != pods.verdict(task):
         draft.actions.append(pods.health_event(instance, after))
 
 
-def _move(draft: Draft, instance: Instance, task: Task, after: Task, cause: Cause, *, failed: bool) -> None:
-    """Do what follows from `cause` for an instance whose task was `task` and is `after`."""
+def _move(
+    draft: Draft, instance: Instance, task: Task, after: Task, cause: Cause, spec: RunSpec | None, *, failed: bool
+) -> None:
+    """Do what follows from `cause` for an instance whose task was `task` and is `after`; `spec` is what it was of."""
     was_ending = task.id in draft.kills
     instance = replace(moved(instance, cause, draft.now_s), task=after)
     if cause is Cause.TASK_ENDED:
-        if draft.ordered and draft.waiting and (spec := draft.spec_of(instance)) is not None:
+        if draft.ordered and draft.waiting and spec is not None:
             draft.freed = (*draft.freed, (task, spec, draft.now_s))
         # A task that was asked to end and ended is not a failure, whatever its exit status.
         if failed and not was_ending:
