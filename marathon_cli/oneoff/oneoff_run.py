@@ -98,16 +98,25 @@ class OneOff:
         printer = follow.Split(out, err, headlines=len(tasks) > 1)
         follow.follow(logs, printer, self.mesos, sleep=self._pause, say=lambda _: None, known_ended=self._known_ended)
 
-    def end_of_all(self, tasks: Sequence[Task]) -> int:
-        """Return the exit status of a run: of its task, or of that of several that failed first.
+    def end_of_all(self, tasks: Sequence[Task], among: int) -> int:
+        """Return the exit status of a run: of its task, or of that of several (`among`) that failed first.
 
         Raises Conflict as `end` does, when none has failed by itself and one has not run.
         """
         statuses, problem = self._each(self.end, tasks)
+        if len(tasks) < among and (missed := self._failed_before_we_looked(tasks)) is not None:
+            statuses.append(missed)
         status = status_of_all(statuses)
         if problem is not None and not status:
             raise problem
         return status
+
+    def _failed_before_we_looked(self, known: Sequence[Task]) -> int | None:
+        """Return the exit status of a task that has failed while Marathon named none but the others."""
+        failure = self.marathon.app(f"/{self.name}").get("lastTaskFailure") or {}
+        if not failure or str(failure.get("taskId")) in {task.id for task in known}:
+            return None
+        return exit_status(str(failure.get("state")), str(failure.get("message") or ""))
 
     def _each(self, ask: Callable[[Task], Found], tasks: Sequence[Task]) -> tuple[list[Found], Conflict | None]:
         """Return what is told of each task, and why nothing is of one: some of a gang may be ended before they run."""

@@ -57,10 +57,12 @@ class Daemon:
 
     def serve(self) -> None:
         """Serve until nobody is left, or somebody outside of containers says to end."""
-        needed_s, alone_s = time.monotonic(), FIRST_S
+        needed_s, alone_s, agent = time.monotonic(), FIRST_S, os.getppid()
         while time.monotonic() - needed_s < alone_s and not self._desk.ends():
             if self._clients:
                 needed_s, alone_s = time.monotonic(), ALONE_S
+            elif os.getppid() != agent:
+                alone_s = ALONE_S  # it was given up as it began, and nobody will come for it
             for key, events in self._selector.select(self._wait_s()):
                 if key.data is not None:
                     self._accept(key.fileobj, *key.data)  # type: ignore[arg-type]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,3 +34,33 @@ def test_it_waits_longer_for_its_first_client_than_after_its_last(
         serving.join(10)
         listener.close()
     assert not serving.is_alive()
+
+
+def within(what: str, holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20.0  # less than it waits for an agent that is long about its start
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def test_it_does_not_wait_for_an_agent_that_was_given_up_as_it_began(tmp_path: Path) -> None:
+    begin = (
+        "import subprocess, sys; player = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL); "
+        "print(player.pid, flush=True); sys.stdin.read()"
+    )
+    words = [
+        sys.executable,
+        "-S",
+        str(daemon.__file__).replace("daemon.py", "__main__.py"),
+        "nobody",
+        str(tmp_path / "control.sock"),
+        f"0={1 << 30}",
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-c", begin, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as agent:
+        assert agent.stdout is not None
+        played = Path("/proc", agent.stdout.readline().strip())
+        within("it listens", (tmp_path / "control.sock").exists)
+        agent.kill()
+    within("it has ended", lambda: not played.exists())

@@ -13,6 +13,7 @@ from tests.support.box.live import LiveBox, leftovers
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[LiveBox]:
     box = LiveBox(tmp_path / "box")
+    box.env["MESOS_EXECUTOR_REREGISTRATION_TIMEOUT"] = "15secs"  # a pod's executor has 2 s to come back, on any machine
     yield box
     if (box.work_dir / "box.json").exists():
         done = box.cli("down")

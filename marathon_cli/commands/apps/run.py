@@ -194,7 +194,7 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
             tasks = [task] if order.nodes == 1 else one.all_tasks(task)
             one.follow(tasks, sys.stdout.buffer, sys.stderr.buffer)
             trace.mark("output shown")
-            status = one.end_of_all(tasks)
+            status = one.end_of_all(tasks, order.nodes)
             trace.mark("status known")
             return status
         finally:

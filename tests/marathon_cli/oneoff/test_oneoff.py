@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon_cli.oneoff import oneoff
+from marathon_cli.oneoff.oneoff_run import OneOff, Task
 from mesos_gpu.errors import BadInput
 from mesos_gpu.marathon.definitions.app import AppRules, read_app, unknown_keys
 from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
@@ -157,3 +159,16 @@ def test_a_run_on_several_machines_is_a_gang() -> None:
 @pytest.mark.parametrize(("statuses", "status"), [([0, 0], 0), ([0, 7], 7), ([143, 7], 7), ([137, 143], 137), ([], 0)])
 def test_a_run_of_several_ends_as_the_first_that_failed_by_itself(statuses: list[int], status: int) -> None:
     assert oneoff.status_of_all(statuses) == status
+
+
+@pytest.mark.parametrize(("failure", "status"), [("other", 7), ("seen", 143), (None, 143)])
+def test_a_member_that_failed_before_we_looked_tells_how_a_run_on_several_machines_ended(
+    failure: str | None, status: int
+) -> None:
+    message = {"taskId": failure, "state": "TASK_FAILED", "message": "Command exited with status 7"}
+    app = {"id": "/r", **({"lastTaskFailure": message} if failure else {})}
+    marathon = SimpleNamespace(app=lambda app_id: app if app_id == "/r" else None)
+    seen = Task("seen", "S0", "TASK_KILLED", "Command terminated with signal Terminated")
+    one = OneOff(marathon, None, "r", lambda: 0.0, None, print, print, {"seen": seen})  # type: ignore[arg-type]
+    assert one.end_of_all([seen], 2) == status
+    assert one.end_of_all([seen], 1) == 143

@@ -78,6 +78,7 @@ class Residence:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            process_group=0,  # the kernel does not stop who is in a group of orphans, as these tests' may be
         )
         with process:
             try:
