@@ -20,7 +20,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from mesos_gpu.local.forking.generated import kept
 from mesos_gpu.local.plan import program
 
 SERVICES = ("mesos_gpu.master.service", "mesos_gpu.agent.service", "mesos_gpu.marathon.service")
@@ -39,7 +38,7 @@ def preload(modules: Sequence[str]) -> Iterator[str]:
     pool()
     gc.collect()  # what the pool was made of leaves room for what is read next
     for module in modules:
-        with suppress(Exception), kept(module):
+        with suppress(Exception):
             import_module(module)
         yield module
 
