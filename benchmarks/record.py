@@ -9,6 +9,7 @@ Then docs/why/measurements.md is written again. Exits with 1 when the benchmark 
 from __future__ import annotations
 
 import argparse
+import sys
 
 from benchmarks.kept import machine
 from benchmarks.kept.results import RESULTS, Run
@@ -21,16 +22,18 @@ def main() -> None:
     parser.add_argument("bench", help="such as launch")
     parser.add_argument("--as", dest="name", help="keep it under this name (default: the benchmark's)")
     parser.add_argument("--note", default="", help="what else there is to know of this run")
-    parser.add_argument("arguments", nargs="*", help="after --: of the benchmark")
-    asked = parser.parse_args()
+    # By hand: argparse takes what follows -- for unknown where an option stands before it.
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    asked, arguments = parser.parse_args(words[:end]), words[end + 1 :]
     before, commit = machine.load(), machine.commit()
     try:
-        figures = run(asked.bench, asked.arguments)
+        figures = run(asked.bench, arguments)
     except BenchFailed as error:
         raise SystemExit(str(error)) from error
     load = (before, machine.load())
     kept = Run(
-        asked.bench, asked.arguments, machine.today(), commit, machine.facts(), load, figures, asked.note.rstrip(".")
+        asked.bench, arguments, machine.today(), commit, machine.facts(), load, figures, asked.note.rstrip(".")
     )
     path = RESULTS / f"{asked.name or asked.bench}.json"
     path.write_text(kept.to_text())
