@@ -36,8 +36,11 @@ async def peaks_mib(url: str, name: str, directory: Path) -> dict[str, float]:
     while not pulling.done():
         await asyncio.wait([pulling], timeout=LOOK_S)
         for thread in Path("/proc/self/task").iterdir():
-            for pid in (thread / "children").read_text().split():
-                with suppress(OSError, KeyError):  # it has ended
+            children = ""
+            with suppress(OSError):  # it has ended
+                children = (thread / "children").read_text()
+            for pid in children.split():
+                with suppress(OSError, KeyError):
                     if b"images.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
                         workers = max(workers, status_mib(pid, "VmHWM"))
     await pulling

@@ -32,9 +32,7 @@ def main() -> None:
     except BenchFailed as error:
         raise SystemExit(str(error)) from error
     load = (before, machine.load())
-    kept = Run(
-        asked.bench, arguments, machine.today(), commit, machine.facts(), load, figures, asked.note.rstrip(".")
-    )
+    kept = Run(asked.bench, arguments, machine.today(), commit, machine.facts(), load, figures, asked.note.rstrip("."))
     path = RESULTS / f"{asked.name or asked.bench}.json"
     path.write_text(kept.to_text())
     make_measurements.main()
