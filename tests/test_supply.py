@@ -106,12 +106,7 @@ CALLS = {
     *("yaml.load", "yaml.unsafe_load", "yaml.full_load", "yaml.load_all", "ssl._create_unverified_context"),
 }
 METHODS = {"extractall", "extract"}
-GENERATED = "mesos_gpu/local/forking/generated.py"
 ALLOWED = {
-    **dict.fromkeys(
-        [(GENERATED, "import marshal"), (GENERATED, "exec")],
-        "ours: what dataclasses wrote, kept where Python keeps modules in the same form",
-    ),
     (
         "mesos_gpu/images/pulling.py",
         "self._extractor.extract",
