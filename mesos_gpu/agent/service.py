@@ -48,11 +48,14 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     configuration = read_configuration(flags)
     if flags["trace_launches"]:
         stages.trace()
+    # From here on there may be something to undo, which the signal's own action would leave behind.
+    leave = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, leave.set)
     async with open_agent(configuration, open_tls(os.environ)) as opened:
         following = asyncio.ensure_future(configuration.access.live.follow())
         try:
             await opened.begin(configuration)
-            await _serve(opened, stop, configuration.ready_file)
+            await _serve(opened, stop, leave, configuration.ready_file)
         finally:
             following.cancel()
     agent = opened.agent
@@ -61,10 +64,10 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     return EXIT_OK
 
 
-async def _serve(opened: OpenAgent, stop: asyncio.Event, ready_file: str | None) -> None:
+async def _serve(opened: OpenAgent, stop: asyncio.Event, leave: asyncio.Event, ready_file: str | None) -> None:
     """Write the ready file once the master knows the agent; return when either end is asked for."""
     agent = opened.agent
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, agent.leave)
+    leaving = asyncio.ensure_future(_leave(opened, leave))
     registered = asyncio.ensure_future(agent.registered.wait())
     ends = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(agent.stopped.wait())]
     try:
@@ -75,8 +78,13 @@ async def _serve(opened: OpenAgent, stop: asyncio.Event, ready_file: str | None)
             write_ready_file(ready_file, {**ready, "id": agent.agent_id})
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for waiting in (registered, *ends):
+        for waiting in (registered, leaving, *ends):
             waiting.cancel()
+
+
+async def _leave(opened: OpenAgent, asked: asyncio.Event) -> None:
+    await asked.wait()
+    opened.agent.leave()
 
 
 if __name__ == "__main__":
