@@ -65,17 +65,21 @@ async def test_a_service_has_nothing_open_but_its_log(forks: Forks, tmp_path: Pa
 
 async def test_a_service_leads_a_session_and_takes_signals_as_any_program(forks: Forks, tmp_path: Path) -> None:
     forked = await start(forks, tmp_path, "--stubborn=1")
-    assert os.getsid(forked.pid) == os.getpgid(forked.pid) == forked.pid
-    command = [sys.executable, "-c", "print(open('/proc/self/status').read())"]
-    bare = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
-    masks = [
-        dict(line.split(":\t") for line in text.splitlines() if line.startswith("Sig"))
-        for text in (Path(f"/proc/{forked.pid}/status").read_text(), bare.stdout)
-    ]
-    for name in ("SigBlk", "SigPnd", "SigCgt"):
-        assert masks[0][name] == masks[1][name], name
-    stubborn = 1 << (signal.SIGTERM - 1)
-    assert int(masks[0]["SigIgn"], 16) == int(masks[1]["SigIgn"], 16) | stubborn
+    try:
+        assert os.getsid(forked.pid) == os.getpgid(forked.pid) == forked.pid
+        command = [sys.executable, "-c", "print(open('/proc/self/status').read())"]
+        bare = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
+        masks = [
+            dict(line.split(":\t") for line in text.splitlines() if line.startswith("Sig"))
+            for text in (Path(f"/proc/{forked.pid}/status").read_text(), bare.stdout)
+        ]
+        for name in ("SigBlk", "SigPnd", "SigCgt"):
+            assert masks[0][name] == masks[1][name], name
+        stubborn = 1 << (signal.SIGTERM - 1)
+        assert int(masks[0]["SigIgn"], 16) == int(masks[1]["SigIgn"], 16) | stubborn
+    finally:
+        forked.send_signal(signal.SIGKILL)
+        await forked.wait()
 
 
 @pytest.mark.parametrize(
