@@ -26,6 +26,7 @@ from pathlib import Path
 
 import aiohttp
 
+from benchmarks.kept import figure
 from benchmarks.marathon import MarathonProcess, QuickAgent, until
 from benchmarks.master import MasterProcess
 from mesos_gpu.mesos.resource import Document
@@ -100,6 +101,9 @@ class Limits:
             f"slowest answer {watch.slowest_s:.2f} s; memory at most {after:.0f} MiB ({before:.0f} before)",
             flush=True,
         )
+        resident = f"{'; '.join(said)}; memory at most {after:.0f} MiB, {before:.0f} before"
+        asked = f"{what}: the slowest of {watch.asked} answers to others"
+        figure(what, asked, watch.slowest_s, "s", aim=self.patience_s, note=resident)
         self.expect(not watch.failed, f"{what}: others were not served: {watch.failed[:3]}")
         self.expect(watch.slowest_s <= self.patience_s, f"{what}: somebody waited for {watch.slowest_s:.1f} s")
         self.expect(after <= self.memory_mib, f"{what}: {after:.0f} MiB")

@@ -27,6 +27,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from benchmarks.kept import figure
 from benchmarks.master import MasterProcess, rss_kib
 from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from mesos_gpu.marathon.state.actions import Save
@@ -40,6 +41,8 @@ from tests.support.master.live import ScriptedAgent
 from tests.support.zookeeper import JAR, RealZooKeeper
 
 PUBLISHED_S = {50: 6.15, 500: 14.2}
+ONE_APP_AIM_S = {500: 3.0}
+MANY_APPS_AIM_S = {(500, 4): 12.0}
 AGENT = "cpus:32;mem:131072;disk:1000000;ports:[31000-32000]"
 
 
@@ -165,22 +168,29 @@ async def many_apps(agents: int, apps: int, each: int) -> None:
             f"{apps} apps of {each} instances, {agents} agents: "
             f"accepted in {accepted:.2f} s, all run after {took:.1f} s"
         )
-        print(f"  GET /v2/apps/ID meanwhile: {spread(meanwhile)}", flush=True)
+        what = f"{apps} apps of {each} instances on {agents} agents, in one call: all run after"
+        aim = MANY_APPS_AIM_S.get((apps, each))
+        figure("many apps", what, took, "s", aim=aim, note=f"accepted after {accepted:.2f} s")
+        _answers("GET /v2/apps/ID meanwhile", meanwhile)
         for path in ("/v2/apps", "/v2/apps?embed=apps.tasks", "/v2/groups", "/v2/tasks", "/v2/queue", "/v2/apps/g0/a0"):
-            print(f"  GET {path}: {spread([await marathon.timed('GET', path) for _ in range(20)])}", flush=True)
+            _answers(f"GET {path}", [await marathon.timed("GET", path) for _ in range(20)])
         one: list[float] = []
         for n in range(10):
             began = time.perf_counter()
             await marathon.call("PUT", "/v2/apps/g0/a0?force=true", {"instances": each + n % 2})
             one.append((time.perf_counter() - began) * 1e3)
-        print(f"  PUT /v2/apps/ID: {spread(one)}")
+        _answers("PUT /v2/apps/ID", one)
         assert marathon.process is not None
-        print(f"  {rss_kib(marathon.process.pid) / 1024:.0f} MiB resident", flush=True)
+        resident_mib = rss_kib(marathon.process.pid) / 1024
+        print(f"  {resident_mib:.0f} MiB resident", flush=True)
+        figure("resident", "memory of Marathon then", resident_mib, "MiB")
 
 
-def spread(values: Sequence[float]) -> str:
-    """Return median and the slowest in words."""
-    return f"{statistics.median(values):.1f} ms (slowest of {len(values)}: {max(values):.1f})"
+def _answers(request: str, took_ms: Sequence[float]) -> None:
+    """Print and keep how long answers to a request took."""
+    median, slowest = statistics.median(took_ms), f"slowest of {len(took_ms)}: {max(took_ms):.1f}"
+    print(f"  {request}: {median:.1f} ms ({slowest})", flush=True)
+    figure(request, f"{request}, median", median, "ms", note=slowest)
 
 
 def instance(number: int) -> Instance:
@@ -221,11 +231,11 @@ async def stores(writes: int) -> None:
     """Print writes a second, each durable before the next begins, and of a hundred at a time."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print(
-            f"writes a second of one instance each: bare sqlite3 {rate(writes, bare(folder / 'bare.db')):,.0f}", end=""
-        )
+        alone = rate(writes, bare(folder / "bare.db"))
+        print(f"writes a second of one instance each: bare sqlite3 {alone:,.0f}", end="")
         sqlite = SqliteStore(folder / "m.db")
-        print(f", SQLite {rate(writes, saving(sqlite, 1)):,.0f}", end="", flush=True)
+        single = {"SQLite": rate(writes, saving(sqlite, 1))}
+        print(f", SQLite {single['SQLite']:,.0f}", end="", flush=True)
         together = {"SQLite": 100 * rate(20, saving(sqlite, 100))}
         sqlite.close()
         if Path(JAR).exists():
@@ -236,10 +246,18 @@ async def stores(writes: int) -> None:
                 await connected.wait()
                 zookeeper = ZooKeeperStore(ZkTree(session, session.url.path, patience_s=20))
                 await asyncio.to_thread(zookeeper.load)
-                print(f", ZooKeeper {rate(writes, saving(zookeeper, 1)):,.0f}", end="")
+                single["ZooKeeper"] = rate(writes, saving(zookeeper, 1))
+                print(f", ZooKeeper {single['ZooKeeper']:,.0f}", end="")
                 together["ZooKeeper"] = 100 * rate(20, saving(zookeeper, 100))
                 await session.close()
         print("\n  a hundred at a time: " + ", ".join(f"{name} {value:,.0f}" for name, value in together.items()))
+        for name, value in single.items():
+            beside = ("bare sqlite3, the same bytes, as durable", alone)
+            figure(
+                f"{name}, one", f"instances written a second, one by one, {name}", value, beside=beside, better="more"
+            )
+        for name, value in together.items():
+            figure(f"{name}, hundred", f"the same, a hundred at a time, {name}", value, better="more")
 
 
 async def run(asked: argparse.Namespace) -> None:
@@ -252,6 +270,12 @@ async def run(asked: argparse.Namespace) -> None:
             f"{asked.instances} instances of one app, {asked.agents} agents {flags or ''}: {took:.2f} s{beside}",
             flush=True,
         )
+        what = (
+            f"one app of {asked.instances} instances on {asked.agents} agents{''.join(f', `{flag}`' for flag in flags)}"
+        )
+        aim = None if flags else ONE_APP_AIM_S.get(asked.instances)
+        baseline = None if published is None else ("published, Marathon 0.15.2", published)
+        figure(" ".join(("one app", *flags)), what, took, "s", beside=baseline, aim=aim, aim_of="value")
     await many_apps(asked.agents, asked.apps, asked.per_app)
 
 

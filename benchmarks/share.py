@@ -27,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.kept import figure
 from mesos_gpu.sharing.freezer import freeze, thaw
 from tests.support.sharing.real_turns import RealTurns, freezer_v1, freezer_v2
 
@@ -103,6 +104,11 @@ def table(folder: Path, all_weights: Sequence[Sequence[int]], seconds: float) ->
             errors = [f"{error_of(parts, weights):+.1%}" for parts in (without, found)]
             who = "hostile" if hostile else "friendly"
             queue = f"{queue_of(weights, seconds):.1%}" if hostile else ""
+            ratio = ":".join(map(str, weights))
+            what = f"weights {ratio}, {who} tenants: the largest error of a part of {seconds:g} s"
+            off, loose = (100 * abs(error_of(parts, weights)) for parts in (found, without))
+            note = f"what a tenant has queued is {queue}" if queue else ""
+            figure(f"{ratio}, {who}", what, off, "%", beside=("no control", loose), note=note)
             print(
                 f"{':'.join(map(str, weights)):8}  {who:8}  {cells[0]:>24}  {errors[0]:>7}  {cells[1]:>24}  "
                 f"{errors[1]:>7}  {queue:>9}  {busy:>10.1%}",
@@ -144,6 +150,7 @@ def policies(folder: Path, seconds: float) -> None:
         cells = [" ".join(f"{part:.3f}" for part in parts) for parts in (without, ideal, found)]
         off = max((100 * (part - want) for part, want in zip(found, ideal, strict=True)), key=abs)
         said = ":".join(map(str, weights))
+        figure(f"policy {name}", f"policy {name}, weights {said}: off its part of the card by", abs(off), "points")
         print(f"{name:12}  {said:7}  {cells[0]:>12}  {cells[1]:>12}  {cells[2]:>12}  {off:>+13.1f}", flush=True)
 
 
@@ -210,10 +217,14 @@ def main() -> None:
         changes = change_ms(folder)
         slices = f"two slices are {2 * 20} ms"
         print(f"a change of weight: {statistics.median(changes):.1f} ms, {max(changes):.1f} at most; {slices}")
+        figure("change of weight", "a change of weight, until it is decided", statistics.median(changes), "ms")
         switches = switch_us(folder)
         print(f"a freeze and a thaw: {statistics.median(switches):.0f} us, {max(switches):.0f} at most")
+        figure("freeze and thaw", "a freeze and a thaw of 8 processes", statistics.median(switches), "µs")
         idle, busy = costs(folder, min(10.0, options.seconds))
         print(f"the program: {idle:.2%} of a processor with nobody there, {busy:.2%} with two in contention")
+        figure("program, idle", "the program, of a processor, with nobody there", 100 * idle, "%")
+        figure("program, busy", "the program, of a processor, with two in contention", 100 * busy, "%")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
+from benchmarks.kept import figure
 from tests.support.ui import mesos_webui
 from tests.support.ui.browser import Reader, running
 from tests.support.ui.large import LargeMarathon, status_event
@@ -142,6 +143,8 @@ def heap(page: Page) -> float:
 def report(name: str, value: float, limit: float | None) -> None:
     wanted = "" if limit is None else f"   wanted below {limit:g}{'' if value < limit else '   MISSED'}"
     print(f"{name:<42} {value:8.1f}{wanted}", flush=True)
+    what, _, unit = name.rpartition(", ")
+    figure(what, what, value, unit, aim=limit)
 
 
 if __name__ == "__main__":
