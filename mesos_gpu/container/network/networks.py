@@ -30,12 +30,12 @@ from mesos_gpu.container.network.network_state import (
     save,
     write_files,
 )
+from mesos_gpu.container.network.plugins import LOCK, PLUGIN_TIMEOUT_S, run_plugin
 from mesos_gpu.container.spec import cni
 from mesos_gpu.container.spec.cni import ADD, DEL, DefaultDns, Document, Network
 from mesos_gpu.errors import BadInput, ContainerError, MesosGpuError, ProtocolError
 from mesos_gpu.mesos.ids import ContainerId
 
-PLUGIN_TIMEOUT_S = 60.0
 MAX_HOSTNAME = 63
 PACKAGE = "apt install containernetworking-plugins"
 
@@ -43,7 +43,10 @@ log = logging.getLogger(__name__)
 
 
 class Networks:
-    """The networks of one agent's containers. `configs` None: it joins none, and only gives containers host names."""
+    """The networks of one agent's containers. `configs` None: it joins none, and only gives containers host names.
+
+    `lock` is the file by which agents of one machine keep some of their plugins apart (`plugins.ONE_AT_A_TIME`).
+    """
 
     def __init__(
         self,
@@ -51,9 +54,10 @@ class Networks:
         configs: Path | None = None,
         plugins: Sequence[Path] = (),
         default_dns: DefaultDns = cni.NO_DNS,
+        lock: Path = LOCK,
     ) -> None:
         self._folder, self._configs, self._plugins = folder, configs, tuple(plugins)
-        self._default_dns = default_dns
+        self._default_dns, self._lock = default_dns, lock
         self._outside = Outside(folder)
         self._joined: dict[ContainerId, Joined] = {}
         self._under_way: dict[ContainerId, asyncio.Task[Joined]] = {}
@@ -253,21 +257,8 @@ class Networks:
         environment["PATH"] = os.pathsep.join(programs)
         document = cni.plugin_input(attachment.network(), index, attachment.info, before, command)
 
-        def run() -> subprocess.CompletedProcess[str]:
-            return subprocess.run(
-                [program],
-                input=json.dumps(document),
-                capture_output=True,
-                text=True,
-                errors="replace",
-                env=environment,
-                cwd="/",
-                timeout=PLUGIN_TIMEOUT_S,
-                check=False,
-            )
-
         try:
-            done = await self._outside.run(run)
+            done = await self._outside.run(partial(run_plugin, program, document, environment, self._lock))
         except subprocess.TimeoutExpired:
             raise ContainerError(f"{what}: it took longer than {PLUGIN_TIMEOUT_S:g} s") from None
         except OSError as error:
