@@ -44,6 +44,7 @@ def main() -> int:
     parser.add_argument("--marathons", type=int, default=None, help="of them, together with --masters")
     parser.add_argument("--people", type=float, default=None, help="mean seconds between acts of people, instead")
     parser.add_argument("--faults", type=float, default=None, help="mean seconds between faults, instead")
+    parser.add_argument("--actors", nargs="*", metavar="ACTOR", help="these of docs/why/simulator.md, instead, or none")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="histories at a time")
     parser.add_argument("--first", action="store_true", help="end when something broke")
     parser.add_argument(
@@ -126,6 +127,8 @@ def _again(seed: int, wishes: Any) -> str:
             words.append(f"--{name} {getattr(wishes, name):g}")
     if wishes.marathons is not None:
         words.append(f"--marathons {wishes.marathons}")
+    if wishes.actors is not None:
+        words.append(" ".join(["--actors", *wishes.actors]))
     return " ".join(["./run sim", *words])
 
 
@@ -153,7 +156,8 @@ def _play(seed: int, wishes: Any, told: Any) -> None:
     there = Path("/dev/shm")
     root = Path(tempfile.mkdtemp(prefix="mesos-gpu-sim-", dir=there if there.is_dir() else None))
     pauses, services = (wishes.people, wishes.faults), (wishes.masters, wishes.marathons)
-    plan = Plan(seed, wishes.hours, wishes.agents, wishes.gpus, *pauses, *services, wishes.first)
+    actors = None if wishes.actors is None else tuple(wishes.actors)
+    plan = Plan(seed, wishes.hours, wishes.agents, wishes.gpus, *pauses, *services, actors, wishes.first)
     try:
         told.put((seed, play(plan, root, listener=print if wishes.log else None), None))
     except BaseException:

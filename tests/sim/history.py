@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,13 +13,16 @@ from typing import Any
 
 # What services import when they need it first is there before any history: it would be each one's own work.
 import mesos_gpu.placement.fleet  # noqa: F401
+from tests.sim.actors import Actor, Stage, drawn
 from tests.sim.faults import Faults, some_kinds, swarm
 from tests.sim.guest import Guest
+from tests.sim.health import Checked
 from tests.sim.install import begin
 from tests.sim.judge import Judge
 from tests.sim.loop import Stuck
 from tests.sim.operators import HOW_OFTEN, Operators
 from tests.sim.people import People, acts_of
+from tests.sim.replacing import Replaced
 from tests.sim.services import Cluster, Shape
 from tests.sim.world import Process, World
 
@@ -39,14 +42,15 @@ OPERATORS_S = 300.0
 PEOPLE_S = (15.0, 40.0, 40.0, 90.0)
 FAULTS_S = (20.0, 40.0, 80.0, 160.0)
 """Mean pauses that histories have, in seconds."""
+ACTORS: tuple[type[Actor], ...] = (Replaced, Checked)
 
 
 @dataclass(frozen=True)
 class Plan:
     """What a history is made of. `hours` are those in which things break; pauses are means, in seconds.
 
-    How many `masters` and `marathons` there are, how often people and faults come and which faults do follows from the
-    seed where nobody says it.
+    How many `masters` and `marathons` there are, how often people and faults come, which faults do and which `actors`
+    there are follows from the seed where nobody says it.
     """
 
     seed: int
@@ -57,6 +61,7 @@ class Plan:
     faults_s: float | None = None
     masters: int | None = None
     marathons: int | None = None
+    actors: tuple[str, ...] | None = None
     first: bool = False
     """Whether it ends at what it finds first."""
 
@@ -102,12 +107,16 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
         judge.operators = operators
         keeper = world.spawn("operator", world.add_host("operator"))
         world.soon(90.0, _visit, operators.work(OPERATORS_S), keeper, process=keeper)
+    actors = drawn(Stage(world, cluster, people, judge), ACTORS, plan.actors)
+    for actor in actors:
+        visitor = world.spawn(actor.name, world.add_host(actor.name))
+        world.soon(90.0, _visit, actor.work(), visitor, process=visitor)
     for name in cluster.names:
         cluster.start(name)
     tasks: list[asyncio.Task[None]] = []
 
     def start() -> None:
-        tasks.append(asyncio.ensure_future(_whole(plan, people, faults, judge)))
+        tasks.append(asyncio.ensure_future(_whole(plan, people, faults, judge, actors)))
         tasks[0].add_done_callback(lambda _: world.loop.stop())
 
     world.soon(0.0, start, process=person)
@@ -128,7 +137,7 @@ def _visit(work: Coroutine[Any, Any, None], visitor: Process) -> None:
     visitor.kept.append(asyncio.ensure_future(work))
 
 
-async def _whole(plan: Plan, people: People, faults: Faults, judge: Judge) -> None:
+async def _whole(plan: Plan, people: People, faults: Faults, judge: Judge, actors: Sequence[Actor]) -> None:
     chance = Random(f"pauses of {plan.seed}")
     people_s = plan.people_s or chance.choice(PEOPLE_S)
     faults_s = plan.faults_s or chance.choice(FAULTS_S)
@@ -138,11 +147,16 @@ async def _whole(plan: Plan, people: People, faults: Faults, judge: Judge) -> No
     await asyncio.sleep(plan.hours * 3600)
     people.busy = False
     faults.mend()
+    for actor in actors:
+        actor.busy = False
+        actor.mend()
     if judge.guest is not None:
         judge.guest.busy = False
     await asyncio.wait(working, timeout=600.0)
     if judge.operators is not None:
         await judge.operators.leave()
+    for actor in actors:
+        await actor.leave()
     for name in [name for name, wanted in people.apps.items() if not wanted.lasting]:
         # Nobody may be there to take it yet.
         for _ in range(20):
@@ -155,6 +169,8 @@ async def _whole(plan: Plan, people: People, faults: Faults, judge: Judge) -> No
     await people.stop_timed()
     await asyncio.sleep(TIMED_S)
     await judge.settled(people)
+    for actor in actors:
+        await actor.settled()
     if judge.guest is not None:
         await judge.guest.end()
     for name in sorted(people.apps):

@@ -16,7 +16,7 @@ from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, NotFound
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.ids import ContainerId
-from tests.sim import executors
+from tests.sim import answering, executors
 from tests.sim.executors import kind_of
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Container:
     """The executor."""
     termination: Termination | None = None
     watchers: list[asyncio.Future[None]] = field(default_factory=list)
+    at_end: list[Callable[[], None]] = field(default_factory=list)
+    """What is done when it ends."""
 
     @property
     def task(self) -> str:
@@ -101,6 +103,7 @@ class Machine:
         if container.executor is not None:
             container.process = executors.start(self, container)
             return container
+        answering.begin(self, container)
         life = config.environment.get(LIFE)
         if life is not None:
             seconds, status = life.split(":")
@@ -147,6 +150,8 @@ class Machine:
         self.exits[container_id] = termination
         self.host.world.tell(self.host.name, f"container {container.task} ends: {termination}")
         self.on_end(container)
+        for told in container.at_end:
+            told()
         for watcher in container.watchers:
             if not watcher.done():
                 watcher.set_result(None)
@@ -292,11 +297,12 @@ class SimulatedContainers:
         self.machine.ask_to_end(container_id, grace_s)
 
     async def execute(self, container_id: ContainerId, execution: Execution) -> int:
-        """See Containers: every command succeeds."""
-        if container_id not in self.machine.running:
+        """See Containers: every command asks how the task is."""
+        container = self.machine.running.get(container_id)
+        if container is None:
             raise NotFound(container_id)
         await self._pause()
-        return 0
+        return answering.answered(container)
 
     async def destroy(self, container_id: ContainerId) -> None:
         """See Containers."""

@@ -197,12 +197,13 @@ class Network:
         return listener
 
     async def connect(self, make: Callable[[], Any], ip: str, port: int) -> tuple[Transport, Any]:
-        """Connect as the process whose step this is. Raises OSError."""
+        """Connect to an address, or a host's name, as the process whose step this is. Raises OSError."""
         process = PROCESS.get()
         if process is None:
             raise RuntimeError("nobody connects outside a process")
         until_s = self.world.now_s + CONNECT_PATIENCE_S
         there = self._host(ip)
+        ip = there.ip
         pause_s = 1.0
         while there.down or self.is_cut(process.host, there):
             if self.world.now_s + pause_s > until_s:
@@ -377,6 +378,6 @@ class Network:
 
     def _host(self, ip: str) -> Host:
         for host in self.world.hosts.values():
-            if host.ip == ip:
+            if ip in (host.ip, host.name):
                 return host
         raise OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))

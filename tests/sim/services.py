@@ -156,6 +156,8 @@ class Cluster:
         }
         self.supervised = True
         self.on_status: Callable[[str, dict[str, Any]], None] = lambda marathon, status: None
+        self.on_exit: list[Callable[[Process, str], None]] = []
+        """Told of a service that ends by itself, and why."""
         self._install()
 
     @property
@@ -188,6 +190,8 @@ class Cluster:
                 why = f"{type(error).__name__}: {error}"
                 self.world.finding(f"{process.name} ends by a traceback: {traceback.format_exc()}")
             self.world.tell(process.name, f"ends by itself: {why}")
+            for told in self.on_exit:
+                told(process, why)
             if "do not add up" in why:
                 self.world.finding(f"{process.name}: {why}")
             self.world.kill(process, why=why)

@@ -1,0 +1,111 @@
+"""Agents whose disk is replaced: the machine comes back at its address, knows nothing, and is another agent.
+
+Its tasks and volumes are gone. Who has replaced the disk marks the agent of before as gone, sooner or later, if the
+master still knows it; who has an app that waits for a volume which is gone wipes it, as docs/do/marathon.md has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from tests.sim.actors import Actor
+from tests.sim.faults import span
+from tests.sim.world import Host, Process
+
+PAUSES_S = (300.0, 900.0)
+MOMENT_S = 60.0
+NOTICE_S = 240.0
+"""After so long at peace a master knows of every agent whether it is there."""
+
+
+@dataclass
+class Replaced(Actor):
+    """Whoever replaces disks."""
+
+    often: ClassVar[float] = 0.35
+    name: ClassVar[str] = "replacing"
+    count: int = 0
+    _before: dict[str, str] = field(default_factory=dict)
+    """Ids of agents whose disks are no more, and their hosts."""
+    _removed: dict[str, None] = field(default_factory=dict)
+    """Those of which the master has found out by itself: nobody can mark them as gone."""
+    _newcomers: dict[str, float] = field(default_factory=dict)
+    """Hosts whose agent had another id already when the one of before was marked as gone, and when that was."""
+
+    async def work(self) -> None:
+        """Replace a disk now and then."""
+        self.cluster.on_exit.append(self._exits)
+        pause_s = self.chance.choice(PAUSES_S)
+        while self.busy:
+            await asyncio.sleep(self.chance.expovariate(1 / pause_s))
+            if self.busy:
+                await self._replace(self.chance.choice(self.cluster.agents))
+
+    async def _replace(self, host: Host) -> None:
+        if host.down:
+            return
+        agents = await self._agents()
+        before = [agent["id"] for agent in agents or () if agent["hostname"] == host.name]
+        if not before or host.down or not self.busy:
+            return  # nobody knows it yet
+        self.count += 1
+        self.tell(f"the disk of {host.name} is replaced, which was {before}")
+        machine = self.cluster.machines[host.name]
+        self.cluster.power_cut(host.name)
+        for entry in host.disk.root.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        host.disk.power_cut()
+        machine.volumes.clear()
+        self._before |= dict.fromkeys(before, host.name)
+        if self.chance.random() < 0.5:
+            await asyncio.sleep(span(self.chance, 5.0, 900.0))
+            await self._mark_gone()
+
+    async def _agents(self) -> list[Any] | None:
+        answer = await self.ask_master("GET", "/master/slaves")
+        return None if answer is None or answer.status != 200 else list(answer.json()["slaves"])
+
+    async def _mark_gone(self) -> None:
+        """Mark as gone what will never come back under its id; the master may have found out by itself."""
+        for agent, host in list(self._before.items()):
+            known = {one["id"] for one in await self._agents() or () if one["hostname"] == host}
+            if known and agent not in known:
+                self._newcomers[host] = self.world.now_s
+            body = {"type": "MARK_AGENT_GONE", "mark_agent_gone": {"agent_id": {"value": agent}}}
+            answer = await self.ask_master("POST", "/api/v1", body)
+            self.tell(f"{agent} is gone: {None if answer is None else (answer.status, answer.body)}")
+            if answer is not None:
+                del self._before[agent]
+                if answer.status != 200:
+                    self._removed[agent] = None
+
+    def _exits(self, process: Process, why: str) -> None:
+        """Nobody has asked for the end of the agent that is there now."""
+        since_s = self.world.now_s - self._newcomers.get(process.name, -MOMENT_S)
+        if why == "exit 0" and since_s < MOMENT_S:
+            self.world.finding(f"{process} ends as if it were the agent of before, which was marked as gone")
+
+    async def leave(self) -> None:
+        """Mark as gone what is, and give up the volumes that were there."""
+        if not self.count:
+            return
+        for _ in range(20):
+            if not self._before:
+                break
+            await self._mark_gone()
+            await asyncio.sleep(30.0)
+        await asyncio.sleep(NOTICE_S)
+        for name in [name for name, wanted in self.stage.people.apps.items() if wanted.keeps]:
+            await self._wipe(name)
+
+    async def _wipe(self, name: str) -> None:
+        """Give up the volumes of an app that are on no agent any more."""
+        tasks = await self.ask_marathon("GET", f"/v2/apps{name}/tasks")
+        for task in () if tasks is None or tasks.status != 200 else tasks.json()["tasks"]:
+            if task["slaveId"] in self._removed:
+                self.tell(f"{name} is waiting for what is gone: {json.dumps(task)}")
+                await self.ask_marathon("DELETE", f"/v2/apps{name}/tasks/{task['id']}?wipe=true")
