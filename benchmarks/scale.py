@@ -1,12 +1,15 @@
 """A large cluster: a real master and a real Marathon, 5 000 simulated agents of 8 GPUs, 40 000 one-GPU tasks.
 
     ./run bench scale [--agents 5000] [--tasks 40000] [--apps 400] [--seconds 300] [--listeners 0] [--slow 10]
+                      [--master_alone]
 
 Three processes: mesos-gpu-master, mesos-gpu-marathon, and this one, which plays all agents over libprocess
 (simulated_agents.py) and says TASK_RUNNING at once. All apps come in one PUT /v2/apps. A task counts as placed when its
 agent has the acknowledgement of TASK_RUNNING: then the master knows, and Marathon has it on disk. It ends by itself
 after --seconds, whatever was reached. Fewer --agents and --tasks are a quick look. With --listeners 100 a fourth
 process listens a hundred times to /v2/events and a hundred times to the master's SUBSCRIBE; --slow of each never read.
+With --master_alone a scheduler that costs next to nothing (simulated_scheduler.py) is in Marathon's place, in the
+process of the agents: what a task costs the master, whatever else the machine does.
 
 Figures to hold it to: Kubernetes' CI asks 180 pods a second with extended resources at 5 000 nodes
 (kubernetes/perf-tests), Slurm documents 500 jobs a second (high_throughput.html).
@@ -28,10 +31,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from benchmarks.kept.figures import figure
 from benchmarks.marathon import MarathonProcess, until
 from benchmarks.master import MasterProcess, rss_kib
 from benchmarks.simulated_agents import Fleet
+from benchmarks.simulated_scheduler import SimulatedScheduler
 
 FLAGS = ("--max_instances_per_offer=20", "--max_running_deployments=1000", "--launch_tokens=1000")
 FILES_PER_AGENT = 2
@@ -75,6 +81,12 @@ class Course:
         known = self.decisions_ms.get(name, (0.0, 0.0))
         self.decisions_ms[name] = max(known[0], p99_ms), max(known[1], longest_ms)
 
+    def note_allocation(self, metrics: dict[str, float]) -> None:
+        """Take note of what a master says of its latest allocations."""
+        run = "allocator/mesos/allocation_run_ms"
+        if f"{run}/p99" in metrics:
+            self.decided("master, one allocation", metrics[f"{run}/p99"], metrics[f"{run}/max"])
+
 
 class Watch:
     """Looks at the run while it goes: progress, how long others wait for an answer, how long decisions take."""
@@ -113,10 +125,7 @@ class Watch:
     async def look(self) -> None:
         """Take note of what both programs say of their latest decisions."""
         async with self._marathon.http.get(f"{self._master_url}/metrics/snapshot") as answer:
-            shown = await answer.json()
-        run = "allocator/mesos/allocation_run_ms"
-        if f"{run}/p99" in shown:
-            self.course.decided("master, one allocation", shown[f"{run}/p99"], shown[f"{run}/max"])
+            self.course.note_allocation(await answer.json())
         timers = (await self._marathon.call("GET", "/metrics"))["timers"]
         took = timers["marathon.decisions.duration.timer.seconds"]
         self.course.decided("Marathon, one event", took["p99"] * 1e3, took["max"] * 1e3)
@@ -167,6 +176,9 @@ async def run(asked: argparse.Namespace) -> None:
                 flush=True,
             )
             figure("KiB an agent", "memory of the master for an agent", each_kib, "KiB")
+            if asked.master_alone:
+                await alone(asked, fleet, master)
+                return
             async with MarathonProcess(master.url, *FLAGS) as marathon:
                 assert marathon.process is not None
                 await until(marathon.subscribed)
@@ -177,6 +189,30 @@ async def run(asked: argparse.Namespace) -> None:
                     course = await place(asked, fleet, marathon, master.url)
                     report(asked, course, {name: used(pid, *before[name]) for name, pid in pids.items()})
                 await check(fleet, marathon)
+
+
+async def alone(asked: argparse.Namespace, fleet: Fleet, master: MasterProcess) -> None:
+    """Have all tasks placed by a scheduler that costs next to nothing, and print what each fifth cost the master."""
+    assert master.process is not None
+    pids = {"master": master.process.pid, "agents and scheduler": os.getpid()}
+    before = {name: (cpu_s(pid), rss_kib(pid)) for name, pid in pids.items()}
+    course, last = Course(), (0, before["master"][0])
+    async with SimulatedScheduler(master.url, asked.tasks, asked.apps) as scheduler:
+        for part in range(1, 6):
+            wanted = asked.tasks * part // 5
+            left_s = asked.seconds - (time.monotonic() - course.began_s)
+            await fleet.until(lambda wanted=wanted: scheduler.lost.done() or fleet.acknowledged >= wanted, left_s)
+            course.mark(fleet.acknowledged)
+            now = fleet.acknowledged, cpu_s(master.process.pid)
+            if now[0] > last[0]:
+                each_ms = (now[1] - last[1]) / (now[0] - last[0]) * 1e3
+                print(
+                    f"  {last[0]:6} to {now[0]:6} acknowledged: {each_ms:.2f} ms of the master's processor time a task"
+                )
+            last = now
+        async with aiohttp.ClientSession() as http, http.get(f"{master.url}/metrics/snapshot") as answer:
+            course.note_allocation(await answer.json())
+        report(asked, course, {name: used(pid, *before[name]) for name, pid in pids.items()})
 
 
 def used(pid: int, cpu_before_s: float, kib_before: int) -> tuple[float, int, int]:
@@ -255,6 +291,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--listeners", type=int, default=0)
     parser.add_argument("--slow", type=int, default=10)
+    parser.add_argument("--master_alone", action="store_true")
     asyncio.run(run(parser.parse_args()))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.master.configuration import read_configuration
+from mesos_gpu.master.engine.collector import Collector
 from mesos_gpu.master.flags import FLAGS
 from mesos_gpu.master.mesos_flags import FOREIGN, OLD_NAMES
 from mesos_gpu.master.running import RunningMaster
@@ -42,10 +43,13 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     """Run a master with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
     master = await open_master(flags, open_tls(os.environ))
     following = asyncio.ensure_future(master.live.follow())
+    collector = Collector()
+    collector.begin()
     try:
         write_ready_file(flags["ready_file"], {"url": master.url, "id": master.engine.state.id})
         await _until(stop, master.engine.failed)
     finally:
+        collector.end()
         following.cancel()
         await master.close()
     return EXIT_OK

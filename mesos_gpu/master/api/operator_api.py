@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from mesos_gpu.master.decisions import permissions
 from mesos_gpu.master.engine.engine import Engine
 from mesos_gpu.master.events.operators import OperatorEvent, RemoveFramework
 from mesos_gpu.master.views import metrics, views, views_v1
+from mesos_gpu.master.views.agent_pages import AgentPages
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.ids import FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
@@ -25,7 +27,7 @@ from mesos_gpu.process.bodies import read_form
 from mesos_gpu.process.build import build
 from mesos_gpu.process.files import SandboxFiles
 from mesos_gpu.process.files_api import FilesApi
-from mesos_gpu.process.http import error_response, json_response
+from mesos_gpu.process.http import encoded_json_response, error_response, json_response
 from mesos_gpu.process.operator_frame import OperatorFrame, Parts, only, v1_answer
 from mesos_gpu.process.requests import JSON, PROTOBUF, accepted_type, read_call, refuse
 from mesos_gpu.process.system_metrics import system_metrics
@@ -57,6 +59,7 @@ class OperatorApi:
         `gate` says who may in; what somebody may do once inside is said by the state's settings.
         """
         self._engine, self._flags, self._cluster = engine, flags, cluster
+        self._agent_pages = AgentPages()
         acls = engine.state.settings.acls
         roots = {} if log_file is None else {LOG: log_file}
         self._frame = OperatorFrame(
@@ -130,8 +133,12 @@ class OperatorApi:
         return json_response(shown, request=request)
 
     async def _slaves(self, request: web.Request) -> web.Response:
-        shown = views.slaves_view(self._engine.state, request.query.get("slave_id"), self._viewer(request))
-        return json_response(shown, request=request)
+        state, slave_id, viewer = self._engine.state, request.query.get("slave_id"), self._viewer(request)
+        if slave_id is not None or not viewer.sees_all:
+            return json_response(views.slaves_view(state, slave_id, viewer), request=request)
+        for _ in self._agent_pages.refresh(state):
+            await asyncio.sleep(0)  # a large cluster takes a while, and others have their turn meanwhile
+        return encoded_json_response(self._agent_pages.page(state), request=request)
 
     async def _frameworks(self, request: web.Request) -> web.Response:
         framework_id = _id(request, "framework_id", FrameworkId)

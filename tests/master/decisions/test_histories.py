@@ -34,10 +34,13 @@ from mesos_gpu.master.events.timers import Allocate, FailoverExpired
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.master.views.agent_pages import AgentPages
+from mesos_gpu.master.views.views import slaves_view
 from mesos_gpu.mesos.conversions import with_kept
 from mesos_gpu.mesos.resource import Document, Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.tasks import is_terminal
+from mesos_gpu.process.http import to_json
 from tests.support.histories import examples
 from tests.support.master.agents_history import ENDS, SIZES, AmongAgents, often, ports, seldom
 from tests.support.master.build import check_books, framework_info, resources_of
@@ -216,6 +219,12 @@ class Histories(AmongAgents):
         framework = self.framework(name)
         if framework is not None:
             self.does(Revive(framework.id, {}))
+
+    @invariant()
+    def what_is_kept_of_slaves_is_what_they_are(self) -> None:
+        if hasattr(self, "state"):
+            self.pages = getattr(self, "pages", None) or AgentPages()
+            assert self.pages.page(self.state) == to_json(slaves_view(self.state, None))
 
     @invariant()
     def the_books_agree(self) -> None:
