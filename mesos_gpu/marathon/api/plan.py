@@ -20,7 +20,7 @@ from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.rehearsal.foresight import QUANTILES, foresee
 from mesos_gpu.marathon.rehearsal.machines import Machine, headroom_of, read_machine
-from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, rehearse
+from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, Wait, rehearse
 from mesos_gpu.marathon.state.events import Event, PutApps, PutGroup, PutJob, PutPod, StartRun
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.why.answer import REASONS
@@ -144,9 +144,7 @@ def shown(found: Rehearsal) -> dict[str, Any]:
             {"app": app, "host": host, "instances": number, "why": why, "gpus": number * gpus}
             for (app, host, why, gpus), number in ends.items()
         ],
-        "waits": [
-            {"app": _name(wait.app), "instances": wait.count, "for": reasons_text(wait.reasons)} for wait in found.waits
-        ],
+        "waits": [{"app": _name(wait.app), "instances": wait.count, "for": waits_for(wait)} for wait in found.waits],
     }
 
 
@@ -172,16 +170,20 @@ def summary(found: Rehearsal) -> str:
     return ", ".join(parts) + "."
 
 
-def reasons_text(reasons: Mapping[str, Sequence[Any]]) -> str:
-    """Return what speaks against agents, the commonest first, with the names of some."""
+def waits_for(wait: Wait) -> str:
+    """Return what speaks against agents, the commonest first, with some names; where nothing does, what else it is."""
     by_reason: dict[str, list[str]] = {}
-    for host, told in reasons.items():
+    for host, told in wait.reasons.items():
         for reason in told[:1]:
             by_reason.setdefault(REASONS.get(str(reason.value), str(reason.value)), []).append(host)
-    ordered = sorted(by_reason.items(), key=lambda item: -len(item[1]))
-    return (
-        "; ".join(f"{words} ({_some(sorted(hosts))})" for words, hosts in ordered) or "no agent has anything to offer"
-    )
+    ordered = sorted(by_reason.items(), key=lambda item: (-len(item[1]), sorted(item[1])))
+    if ordered:
+        return "; ".join(f"{words} ({_some(sorted(hosts))})" for words, hosts in ordered)
+    if not wait.offers:
+        return "no agent has anything to offer"
+    if wait.members > 1:
+        return f"there is no room for all {wait.members} members at once, or others are before it"
+    return "others are before it"
 
 
 def _some(hosts: Sequence[str]) -> str:

@@ -95,7 +95,7 @@ class Look:
             found = matched(draft, spec, offer, left, placed)
             if isinstance(found, Match) or asks.PASSES.issuperset(found.reasons):
                 names.add(name)
-            elif name in self._open:
+            if isinstance(found, Refusal) and name in self._open:
                 self._open[name].refuse(spec.id, found.reasons)
         for task in self._tasks():
             if str(task.agent_id) in free and str(task.agent_id) not in names:

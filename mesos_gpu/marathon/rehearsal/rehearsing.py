@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesos_gpu.marathon.matching.matching import Reason
@@ -14,7 +14,7 @@ from mesos_gpu.marathon.state.actions import Answer
 from mesos_gpu.marathon.state.events import Event, Moment
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
-from mesos_gpu.mesos.ids import Role
+from mesos_gpu.mesos.ids import OfferId, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,10 @@ class Wait:
     app: str
     count: int
     reasons: Mapping[str, tuple[Reason, ...]]
+    members: int = 1
+    """How many start together: each may have room somewhere, and all together have not."""
+    offers: bool = False
+    """Whether any agent has anything to offer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +84,20 @@ def rehearse(
         steps=tuple(tuple((w.value, app) for w, app in step.actions) for each in deployments for step in each.steps),
         starts=tuple(stage.starts),
         ends=tuple(stage.ends),
-        waits=tuple(_waits(final)),
+        waits=tuple(_waits(final, stage.machines.values())),
         done=not any(each.id in final.deployments for each in deployments),
         machines=tuple(stage.machines.values()),
     )
 
 
-def _waits(state: State) -> Iterator[Wait]:
+def _waits(state: State, machines: Collection[Machine]) -> Iterator[Wait]:
     for app_id, number in sorted(Counter(state.waiting.values()).items()):
-        entry = state.queue.get(app_id)
+        entry, spec = state.queue.get(app_id), state.app(app_id)
         last = {} if entry is None else entry.last_offers
-        yield Wait(app_id, number, {offer.offer["hostname"]: offer.reasons for offer in last.values()})
+        reasons = {offer.offer["hostname"]: offer.reasons for offer in last.values()}
+        if spec is None:
+            yield Wait(app_id, number, reasons)
+        else:
+            role = Role(str(spec.document["role"]))
+            offers = any(machine.offer(OfferId(""), role, {}) is not None for machine in machines)
+            yield Wait(app_id, number, reasons, spec.gang_size, offers)

@@ -122,3 +122,17 @@ async def test_when_says_of_what_waits_and_of_nothing(marathon: Marathon) -> Non
 @pytest.mark.parametrize("agents", [["S0"], [{"used_resources_full": 3}], [{"resources": {"cpus": 1, "ports": "x"}}]])
 async def test_what_is_no_agent_is_refused(marathon: Marathon, agents: Any) -> None:
     await plan(marathon, one(app()), agents=agents, status=400)
+
+
+@pytest.mark.parametrize("more", [{"priority": 5}, {"gang": {"size": 2}}])
+async def test_a_plan_says_for_what_waits_in_order_what_agents_lack(marathon: Marathon, more: dict[str, Any]) -> None:
+    found = await plan(marathon, one(app(**more)), agents=[slave("g1", {"gpus": 3}), slave("g2", {"cpus": 7.5})])
+    reasons = "not enough GPUs in its offer (g1); not enough CPUs in its offer (g2)"
+    assert [wait["for"] for wait in found["waits"]] == [reasons], found
+
+
+async def test_a_gang_whose_members_have_room_one_by_one(marathon: Marathon) -> None:
+    found = await plan(marathon, one(app(gang={"size": 5})), agents=[slave("g1"), slave("g2")])
+    assert [wait["for"] for wait in found["waits"]] == [
+        "there is no room for all 5 members at once, or others are before it"
+    ], found
