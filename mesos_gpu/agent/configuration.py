@@ -254,7 +254,8 @@ def _make(flags: Mapping[str, Any]) -> Make:
         model=flags["simulated_gpu_model"],
         memory_mib=SIMULATED.memory_mib if memory is None else memory // MIB,
         driver_version=flags["simulated_gpu_driver_version"],
-    ).checked()
+        topology=flags["simulated_gpu_topology"],
+    ).checked(flags["simulated_gpus"])
 
 
 def _tasks(flags: Mapping[str, Any]) -> TaskSettings:

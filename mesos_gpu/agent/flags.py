@@ -17,6 +17,7 @@ from mesos_gpu.agent.model.container_logger import LOGGER_FLAGS
 from mesos_gpu.agent.running.networks import NETWORKS, default_dns
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.gpu.make import Make
+from mesos_gpu.gpu.wirings import WIRINGS
 from mesos_gpu.mesos.dcos.switches import SWITCH_FLAGS
 from mesos_gpu.mesos.flags import Flag, format_duration
 from mesos_gpu.process.access import check_address
@@ -89,6 +90,12 @@ FLAGS: Sequence[Flag] = (
         "text",
         SIMULATED.driver_version,
         "Which version of the driver simulated GPUs show; images may ask for one.",
+    ),
+    Flag(
+        "simulated_gpu_topology",
+        "text",
+        SIMULATED.topology,
+        f"How simulated GPUs are connected: as in a machine of {', '.join(WIRINGS)}.",
     ),
     Flag("simulated_gpu_faults", "path", None, "File that says which simulated GPUs are unhealthy."),
     *MIG_FLAGS,

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from mesos_gpu.errors import BadFlag
+from mesos_gpu.gpu.wirings import PAIRS, wiring_of
 
 SIMULATED_VERSION = "999.0-simulated"
 """No NVIDIA driver has it, so a driver volume of ours is never taken for a real one."""
@@ -19,14 +20,17 @@ _VERSION = re.compile(r"[0-9][0-9A-Za-z.-]{0,40}")
 
 @dataclass(frozen=True, slots=True)
 class Make:
-    """What simulated GPUs say they are: a model's name, memory of each in MiB, and the version of their driver."""
+    """What simulated GPUs say they are: a model's name, memory of each in MiB, the version of their driver, and how
+    they are connected (a name of `wirings`).
+    """
 
     model: str = "Simulated GPU"
     memory_mib: int = MEMORY_MIB
     driver_version: str = SIMULATED_VERSION
+    topology: str = PAIRS
 
-    def checked(self) -> Make:
-        """Return it. Raises BadFlag for what no GPU says of itself, or cannot be told by nvidia-smi."""
+    def checked(self, gpus: int = 0) -> Make:
+        """Return it. Raises BadFlag for what so many GPUs cannot be, or cannot say by nvidia-smi."""
         if not self.model.strip() or not self.model.isprintable() or len(self.model) > 64:
             raise BadFlag("simulated_gpu_model", f"must be a name of 1 to 64 printable characters, not {self.model!r}")
         if not 1 <= self.memory_mib <= MAX_MEMORY_MIB:
@@ -36,4 +40,5 @@ class Make:
                 "simulated_gpu_driver_version",
                 f"must be a version such as 535.104.05 (digits, letters, points, dashes), not {self.driver_version!r}",
             )
+        wiring_of(self.topology, gpus)
         return self

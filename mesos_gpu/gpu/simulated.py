@@ -19,8 +19,6 @@ from mesos_gpu.gpu.device import (
     GpuDetails,
     GpuUsage,
     HealthEvent,
-    Level,
-    Link,
     Topology,
 )
 from mesos_gpu.gpu.faults import Faults
@@ -30,6 +28,7 @@ from mesos_gpu.gpu.mig_layout import MigCard
 from mesos_gpu.gpu.mig_models import profiles_of
 from mesos_gpu.gpu.numbers import PROC_DEVICES, read_character_majors
 from mesos_gpu.gpu.simulated_mig import SimulatedMig, parts_of
+from mesos_gpu.gpu.wirings import wiring_of
 from mesos_gpu.simulated.client import Cards, CardsRefused, CardsSilent
 from mesos_gpu.simulated.running import DIVIDED
 
@@ -82,8 +81,6 @@ _DETAILS = GpuDetails(
     memory_mb_s=732160,
 )
 """Those of a Tesla P100 with NVLink; as in mesos_gpu/simulated/nvml.c."""
-_ON_A_SWITCH, _IN_A_NODE, _NVLINKS = 2, 4, 4
-"""GPUs in pairs, each on a PCIe switch and bridged with NVLink; two pairs to a NUMA node."""
 _NAMESPACE = uuid.UUID("b5c65e2f-31f0-5b5b-9d0e-6f2a7c1d4e80")
 
 
@@ -126,7 +123,9 @@ class SimulatedDriver:
         if not free:
             raise DeviceError(f"no major number is free for a simulated nvidia-uvm in {proc_devices}")
         self._uvm_major = free[0]
-        self._make = (make or Make()).checked()
+        self._make = (make or Make()).checked(count)
+        self.wiring = wiring_of(self._make.topology, count)
+        """How they are connected."""
         self.version: str | None = self._make.driver_version
         self.profiles = profiles_of(self._make.model, self._make.memory_mib) if mig_instances and cards else ()
         """What each of them can be divided into, in MIG mode; empty where they are not."""
@@ -186,7 +185,7 @@ class SimulatedDriver:
 
     def details(self, gpu: Gpu) -> GpuDetails:
         """Return what a Tesla P100 is, of the NUMA node that `topology` says; nothing of a GPU that is not here."""
-        return replace(_DETAILS, numa_node=gpu.index // _IN_A_NODE) if self._board(gpu) else GpuDetails()
+        return replace(_DETAILS, numa_node=self.wiring.numa_node(gpu.index)) if self._board(gpu) else GpuDetails()
 
     def memory(self) -> CardMemory | None:
         """Return that this driver cannot tell: cards that are shared are programs, which are asked themselves."""
@@ -206,9 +205,12 @@ class SimulatedDriver:
         return busy_percent, used
 
     def topology(self) -> Topology:
-        """Return pairs bridged with NVLink, each on a switch of its own; two pairs to a NUMA node."""
+        """Return how the GPUs of such a machine are connected; without word of one, pairs are bridged with NVLink."""
         return Topology(
-            {frozenset((one.uuid, other.uuid)): _link(one, other) for one, other in combinations(self.boards, 2)}
+            {
+                frozenset((one.uuid, other.uuid)): self.wiring.between(one.index, other.index)
+                for one, other in combinations(self.boards, 2)
+            }
         )
 
     def watch_health(self, on_event: Callable[[HealthEvent], None]) -> Callable[[], None]:
@@ -237,13 +239,6 @@ class SimulatedDriver:
         """Return why the GPU is not fit: what the file of faults says of it now."""
         board = self._board(gpu)
         return "there is no such GPU" if board is None else self._faults.of(board).why_not_fit()
-
-
-def _link(one: Gpu, other: Gpu) -> Link:
-    if one.index // _ON_A_SWITCH == other.index // _ON_A_SWITCH:
-        return Link(Level.SINGLE_SWITCH, _NVLINKS)
-    same_node = one.index // _IN_A_NODE == other.index // _IN_A_NODE
-    return Link(Level.HOST_BRIDGE if same_node else Level.SYSTEM)
 
 
 def _gpu(index: int, machine: int, make: Make, *, divided: bool) -> Gpu:

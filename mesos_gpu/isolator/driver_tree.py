@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from itertools import combinations_with_replacement
 from pathlib import Path
 
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.gpu.wirings import Wiring
 from mesos_gpu.isolator.driver_files import (
     LIBRARY_FOLDERS,
     LINKS,
@@ -28,6 +30,7 @@ FOLDERS = ("bin", "lib", "lib64")
 _PROGRAM_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MOST_LINKS = 40
 _TABLE_TITLE = "#minor\tindex\tuuid\tname\tmemory_mib\tbus_id\tdriver_version\n"
+_LINKS_TITLE = "#minor\tminor\tlevel\tnvlinks\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,8 @@ class VolumeLink:
 Entry = VolumeFile | VolumeLink
 
 
-def simulated_tree(gpus: Iterable[Gpu], version: str) -> tuple[Entry, ...]:
-    """Return the files of the simulated driver: nvidia-smi, NVML and CUDA where there is a compiler, and the table
+def simulated_tree(gpus: Sequence[Gpu], version: str, wiring: Wiring | None = None) -> tuple[Entry, ...]:
+    """Return the files of the simulated driver: nvidia-smi, NVML and CUDA where there is a compiler, and the tables
     they read.
     """
     script = resources.files("mesos_gpu.gpu").joinpath("nvidia-smi").read_bytes()
@@ -63,6 +66,7 @@ def simulated_tree(gpus: Iterable[Gpu], version: str) -> tuple[Entry, ...]:
         *(VolumeFile(f"lib64/{name}", bytes_, 0o755) for name, bytes_ in compiled.items() if bytes_ is not None),
         *([] if compiled[CUDA] is None else [VolumeLink("lib64/libcuda.so", CUDA)]),
         VolumeFile("gpus", gpu_table(gpus, version).encode()),
+        *([] if wiring is None else [VolumeFile("links", link_table(gpus, wiring).encode())]),
     )
 
 
@@ -75,6 +79,22 @@ def gpu_table(gpus: Iterable[Gpu], version: str | None) -> str:
     # An empty field would be lost: a shell takes several tabs for one.
     lines = ("\t".join("-" if value is None else str(value) for value in row) + "\n" for row in rows)
     return _TABLE_TITLE + "".join(lines)
+
+
+def link_table(gpus: Sequence[Gpu], wiring: Wiring) -> str:
+    """Return how the GPUs are connected, as the simulated nvidia-smi and NVML read it.
+
+    Lines of two minors, NVML's level, and the NVLinks from one to the other; a minor twice: its NUMA node,
+    and its NVLinks to switches.
+    """
+    rows: list[tuple[int, int, int, int]] = []
+    for one, other in combinations_with_replacement(sorted(gpus, key=lambda gpu: gpu.index), 2):
+        if one == other:
+            row = wiring.numa_node(one.index), wiring.switch_links
+        else:
+            row = int(wiring.between(one.index, other.index).level), wiring.direct(one.index, other.index)
+        rows.append((one.minor, other.minor, *row))
+    return _LINKS_TITLE + "".join("\t".join(map(str, row)) + "\n" for row in rows)
 
 
 def driver_tree(root: Path, version: str, capabilities: Collection[str]) -> tuple[Entry, ...]:

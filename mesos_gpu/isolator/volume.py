@@ -64,8 +64,9 @@ class NvidiaVolume:
         volume = cls((directory / f"{_PREFIX}{driver.version}").absolute(), is_nowhere_else=simulated)
         try:
             if simulated:
-                boards = driver.boards if isinstance(driver, SimulatedDriver) else driver.gpus()
-                entries = simulated_tree(boards, driver.version)
+                simulation = driver if isinstance(driver, SimulatedDriver) else None
+                boards = driver.gpus() if simulation is None else simulation.boards
+                entries = simulated_tree(boards, driver.version, None if simulation is None else simulation.wiring)
             else:
                 entries = driver_tree(root, driver.version, capabilities)
             directory.mkdir(parents=True, exist_ok=True)

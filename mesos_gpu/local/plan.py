@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mesos_gpu.errors import BadInput
+from mesos_gpu.gpu.wirings import PAIRS
 from mesos_gpu.local.bridge import NETWORK, PLUGINS
 from mesos_gpu.local.credentials import ACLS, FOLDER, MARATHON, hint, member_login_file, member_secret_file
 from mesos_gpu.local.members import hint as members_hint
@@ -236,6 +237,8 @@ def _gpu_flags(gpus: GpuChoice, layout: Layout, seat: Seat, pool: Pool) -> Seque
         if pool.make is not None:
             said += [f"--simulated_gpu_model={pool.make.model}", f"--simulated_gpu_memory={pool.make.memory_mib}MB"]
             said += [f"--simulated_gpu_driver_version={pool.make.driver_version}"]
+            # An agent of a version before knows no such flag, and has no other wiring.
+            said += [] if pool.make.topology == PAIRS else [f"--simulated_gpu_topology={pool.make.topology}"]
         return said
     if gpus.driver == "nvml" and (len(layout.seats) > 1 or pool.name != DEFAULT):
         if not seat.devices:

@@ -14,16 +14,22 @@ from typing import Any
 
 from mesos_gpu.errors import BadFlag, BadInput, Conflict, NotFound
 from mesos_gpu.gpu.make import MAX_GPUS, Make
+from mesos_gpu.gpu.wirings import PAIRS
 
 DEFAULT = "default"
 """The pool of a box that was told of none."""
 ATTRIBUTE = "pool"
 """The attribute of agents that names their pool, for constraints: `pool:IS:t4`."""
-KEYS = ("name", "agents", "gpus", "model", "memory", "driver")
+KEYS = ("name", "agents", "gpus", "model", "memory", "driver", "topology")
 MAX_AGENTS = 64
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _SIZE = re.compile(r"(\d+)\s*(MiB|MB|GiB|GB|)")
-_KEY_OF = {"simulated_gpu_model": "model", "simulated_gpu_memory": "memory", "simulated_gpu_driver_version": "driver"}
+_KEY_OF = {
+    "simulated_gpu_model": "model",
+    "simulated_gpu_memory": "memory",
+    "simulated_gpu_driver_version": "driver",
+    "simulated_gpu_topology": "topology",
+}
 _MIB = {"MiB": 1, "MB": 1, "": 1, "GiB": 1024, "GB": 1024}
 
 
@@ -64,7 +70,8 @@ class Seat:
 
 
 def read_pool(text: str) -> Wish:
-    """Return the pool that `name=NAME,agents=N,gpus=N,model=MODEL,memory=15109MiB,driver=VERSION` describes.
+    """Return the pool that `name=NAME,agents=N,gpus=N,model=MODEL,memory=15109MiB,driver=VERSION,topology=dgx-1`
+    describes.
 
     Raises BadInput with every mistake there is.
     """
@@ -88,7 +95,7 @@ def read_pool(text: str) -> Wish:
         )
     agents = _count(said.get("agents", "1"), "agents", MAX_AGENTS, wrong)
     gpus = _count(said.get("gpus", "4"), "gpus", MAX_GPUS, wrong)
-    make = _make(said, wrong)
+    make = _make(said, gpus, wrong)
     if wrong:
         raise BadInput(f"--pool {text}: {'; '.join(wrong)}")
     return Wish(Pool(name, gpus, make), agents)
@@ -131,7 +138,7 @@ class Layout:
             raise Conflict(f"there is a pool {wish.pool.name!r} already; `mesos-gpu pool resize` changes its size")
         if self.cards is not None and wish.pool.make is not None:
             raise BadInput(
-                f"pool {wish.pool.name}: model, memory and driver are those of simulated GPUs, and these are real"
+                f"pool {wish.pool.name}: model, memory, driver and topology are those of simulated GPUs; these are real"
             )
         return replace(self, pools=(*self.pools, wish.pool)).grow(wish.pool.name, wish.agents, taken)
 
@@ -244,11 +251,14 @@ def read_layout(document: Any) -> Layout:
 
 
 def _make_document(make: Make) -> dict[str, Any]:
-    return {"model": make.model, "memory_mib": make.memory_mib, "driver": make.driver_version}
+    said = {"model": make.model, "memory_mib": make.memory_mib, "driver": make.driver_version}
+    return said if make.topology == PAIRS else {**said, "topology": make.topology}
 
 
 def _read_make(one: Mapping[str, Any]) -> Make | None:
-    return Make(one["model"], one["memory_mib"], one["driver"]).checked() if "model" in one else None
+    if "model" not in one:
+        return None
+    return Make(one["model"], one["memory_mib"], one["driver"], one.get("topology", PAIRS)).checked(int(one["gpus"]))
 
 
 def _count(text: str, key: str, most: int, wrong: list[str]) -> int:
@@ -258,9 +268,9 @@ def _count(text: str, key: str, most: int, wrong: list[str]) -> int:
     return int(text)
 
 
-def _make(said: Mapping[str, str], wrong: list[str]) -> Make | None:
+def _make(said: Mapping[str, str], gpus: int, wrong: list[str]) -> Make | None:
     """Return what simulated GPUs are to say of themselves; None where nothing is said."""
-    if not {"model", "memory", "driver"} & set(said):
+    if not {"model", "memory", "driver", "topology"} & set(said):
         return None
     usual = Make()
     memory_mib = usual.memory_mib
@@ -271,7 +281,8 @@ def _make(said: Mapping[str, str], wrong: list[str]) -> Make | None:
         else:
             memory_mib = int(size[1]) * _MIB[size[2]]
     try:
-        return Make(said.get("model", usual.model), memory_mib, said.get("driver", usual.driver_version)).checked()
+        driver, topology = said.get("driver", usual.driver_version), said.get("topology", usual.topology)
+        return Make(said.get("model", usual.model), memory_mib, driver, topology).checked(gpus)
     except BadFlag as error:
         wrong.append(f"{_KEY_OF[error.flag]}: {error.problem}")
         return None

@@ -45,12 +45,14 @@ static int may_open(const char *minor) {
     return 1;
 }
 
-static FILE *open_table(void) {
+static FILE *open_file(const char *name) {
     char path[512], file[540];
     if (!folder(path, sizeof path)) return NULL;
-    snprintf(file, sizeof file, "%s/gpus", path);
+    snprintf(file, sizeof file, "%s/%s", path, name);
     return fopen(file, "re");
 }
+
+static FILE *open_table(void) { return open_file("gpus"); }
 
 /* Connected to the program, by a path of any length; -1 where nobody answers. */
 static int connected(void) {

@@ -31,7 +31,7 @@
  */
 enum {
     SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9,
-    TIMEOUT = 10, MAX_GPUS = 254, MAX_SLOTS = 7, A_SWITCH = 99, RECOVERY_ACTION = 230, MEMORY_TEMPERATURE = 82, NOT_THERE = -1
+    TIMEOUT = 10, MAX_GPUS = 254, MAX_SLOTS = 7, A_SWITCH = 99, RECOVERY_ACTION = 230, MEMORY_TEMPERATURE = 82, NOT_THERE = -1, ELSEWHERE = 1000
 };
 
 struct device { int gpu, slot; };
@@ -178,8 +178,37 @@ static int text(const char *key, char *answer, size_t size) {
     return found;
 }
 
+/* How this container's GPUs, `minors` in order, are connected: lines of two minors, level, NVLinks; a minor twice: its
+ * NUMA node, and its NVLinks to switches. One that leads to a GPU of others shows its end, as NVML does. */
+static void read_links(FILE *made, const int *minors, int count) {
+    FILE *file = open_file("links");
+    char line[128];
+    int used[MAX_GPUS] = {0}, one, other, level, links;
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%d\t%d\t%d\t%d", &one, &other, &level, &links) != 4) continue;
+        int first = NOT_THERE, second = NOT_THERE;
+        for (int at = 0; at < count; at++) {
+            if (minors[at] == one) first = at;
+            if (minors[at] == other) second = at;
+        }
+        if (first != NOT_THERE && second != NOT_THERE && one != other)
+            fprintf(made, "level.%d.%d=%d\n", first < second ? first : second, first < second ? second : first, level);
+        for (int link = 0; link < links; link++) {
+            if (first != NOT_THERE)
+                fprintf(made, "gpu.%d.link.%d=%d\n", first, used[first]++,
+                        one == other ? A_SWITCH : second != NOT_THERE ? second : ELSEWHERE + other);
+            if (second != NOT_THERE && one != other)
+                fprintf(made, "gpu.%d.link.%d=%d\n", second, used[second]++,
+                        first != NOT_THERE ? first : ELSEWHERE + one);
+        }
+    }
+    for (int at = 0; at < count; at++) fprintf(made, "gpu.%d.links=%d\n", at, used[at]);
+    if (file) fclose(file);
+}
+
 static void read_table(void) {
     char line[512];
+    int minors[MAX_GPUS];
     FILE *file = open_table();
     if (!file) return;
     char *lines = NULL;
@@ -204,10 +233,11 @@ static void read_table(void) {
         fprintf(made, "gpu.%d.clock=405:715\ngpu.%d.clock_max=1480:715\n", count, count);
         fprintf(made, "gpu.%d.pcie=3:16\ngpu.%d.throughput=0:0\ngpu.%d.bar1=2:16384\n", count, count, count);
         fprintf(made, "gpu.%d.enc=0\ngpu.%d.dec=0\ngpu.%d.energy=0\ngpu.%d.replays=0\n", count, count, count, count);
-        count++;
+        minors[count++] = atoi(field[0]);
     }
     fclose(file);
     if (!made) return;
+    read_links(made, minors, count);
     fprintf(made, "count=%d\n", count);
     fclose(made);
     free(table);
@@ -465,7 +495,7 @@ static void place(int gpu, struct pci *pci) {
     char key[64];
     unsigned function;
     memset(pci, 0, sizeof *pci);
-    pci->bus = 0x10u + (unsigned)gpu;
+    pci->bus = gpu >= ELSEWHERE ? (unsigned)gpu - ELSEWHERE + 1 : 0x10u + (unsigned)gpu;
     snprintf(key, sizeof key, "gpu.%d.bus", gpu);
     if (gpu >= 0 && text(key, pci->bus_id, sizeof pci->bus_id))
         sscanf(pci->bus_id, "%x:%x:%x.%u", &pci->domain, &pci->bus, &pci->device, &function);
@@ -722,7 +752,7 @@ int nvmlDeviceGetNvLinkState(struct device *device, unsigned link, unsigned *act
 
 int nvmlDeviceGetNvLinkRemoteDeviceType(struct device *device, unsigned link, unsigned *type) {
     int end = NOT_THERE, code = link_end(device, link, &end);
-    *type = end == A_SWITCH ? 2 : 0;
+    *type = end == A_SWITCH ? 2 : 0; /* NVML_NVLINK_DEVICE_TYPE_SWITCH, else _GPU */
     return code;
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.gpu.make import SIMULATED_VERSION
+from mesos_gpu.gpu.make import SIMULATED_VERSION, Make
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator.volume import NvidiaVolume
 
@@ -172,3 +172,34 @@ def test_node_that_must_not_be_opened_is_no_gpu(tmp_path: Path, dev: Path) -> No
         timeout=30,
     )
     assert (done.returncode, done.stdout, done.stderr) == (6, "No devices were found\n", "")
+
+
+@pytest.mark.root
+def test_topology_of_the_containers_gpus_is_a_table_as_of_the_real_one(smi: Run, dev: Path) -> None:
+    give(dev, 0, 2, 3)
+    done = smi("topo", "-m")
+    assert (done.returncode, done.stderr) == (0, "")
+    matrix, _, legend = done.stdout.partition("\n\n")
+    assert [line.split("\t") for line in matrix.splitlines()] == [
+        ["", "GPU0", "GPU1", "GPU2", "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"],
+        ["GPU0", " X ", "PHB", "PHB", "N/A", "0", "N/A"],
+        ["GPU1", "PHB", " X ", "NV4", "N/A", "0", "N/A"],
+        ["GPU2", "PHB", "NV4", " X ", "N/A", "0", "N/A"],
+    ]
+    assert legend.startswith("Legend:")
+    assert smi("topo").returncode == 2
+
+
+@pytest.mark.root
+def test_gpus_on_switches_have_all_their_links_to_each_other(tmp_path: Path, dev: Path) -> None:
+    volume = NvidiaVolume.create(tmp_path / "switched", SimulatedDriver(8, make=Make(topology="dgx-a100")))
+    assert volume is not None
+    give(dev, *range(8))
+    said = subprocess.check_output(
+        [volume.host_path / "bin" / "nvidia-smi", "topo", "-m"],
+        env={**os.environ, "MESOS_GPU_DEV": str(dev)},
+        text=True,
+    )
+    rows = [line.split("\t")[1:9] for line in said.splitlines()[1:9]]
+    assert rows == [["NV12" if one != other else " X " for other in range(8)] for one in range(8)]
+    assert [line.split("\t")[10] for line in said.splitlines()[1:9]] == ["0", "0", "1", "1", "2", "2", "3", "3"]

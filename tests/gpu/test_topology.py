@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,30 +11,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.gpu.device import Gpu, Level, Link, MigInstance, Topology
 from mesos_gpu.gpu.topology import best
-
-DATA = Path(__file__).parent / "data"
-LEVELS = {
-    "PIX": Level.SINGLE_SWITCH,
-    "PXB": Level.MULTIPLE_SWITCHES,
-    "PHB": Level.HOST_BRIDGE,
-    "NODE": Level.NUMA_NODE,
-    "SYS": Level.SYSTEM,
-}
-
-
-def gpus(count: int) -> list[Gpu]:
-    return [Gpu(minor=index, index=index, uuid=f"GPU-{index}", name="H200") for index in range(count)]
-
-
-def machine(name: str) -> tuple[list[Gpu], Topology]:
-    described = json.loads((DATA / f"{name}.json").read_text())
-    nvlinks, pcie = described["nvlinks"], [row.split() for row in described["pcie"]]
-    found = gpus(len(nvlinks))
-    links = {}
-    for one, other in combinations(range(len(found)), 2):
-        assert (nvlinks[one][other], pcie[one][other]) == (nvlinks[other][one], pcie[other][one]), "it is symmetric"
-        links[frozenset((found[one].uuid, found[other].uuid))] = Link(LEVELS[pcie[one][other]], nvlinks[one][other])
-    return found, Topology(links)
+from tests.gpu.described import gpus, machine
 
 
 def chosen(name: str, free: Sequence[int], count: int) -> list[int]:
@@ -74,15 +49,23 @@ ALL_8, ALL_16 = range(8), range(16)
         ("dgx-2", [1, 2, 5, 8, 9, 15], 2, [8, 9]),
         ("dgx-2", [0, *range(7, 16)], 8, list(range(8, 16))),
         # Without NVLink: one switch, then several, then the host bridge, then the socket, then anything.
-        ("pcie-2-sockets", ALL_8, 2, [0, 1]),
+        # The pairs are alike; of the second socket one leaves less that is near behind.
+        ("pcie-2-sockets", ALL_8, 2, [4, 5]),
         ("pcie-2-sockets", [0, 2, 4, 5], 2, [4, 5]),
         ("pcie-2-sockets", [0, 2, 4, 6], 2, [0, 2]),
         ("pcie-2-sockets", [1, 4, 6], 2, [4, 6]),
         ("pcie-2-sockets", [3, 4], 2, [3, 4]),
         ("pcie-2-sockets", [0, 4, 5, 6, 7], 4, [4, 5, 6, 7]),
         ("pcie-2-sockets", [1, 2, 3, 4, 5, 6], 3, [1, 2, 3]),
-        ("pcie-2-sockets", ALL_8, 1, [0]),
+        ("pcie-2-sockets", ALL_8, 1, [4]),
         ("pcie-2-sockets", ALL_8, 0, []),
+        # One GPU: of a set that is broken already, else of the smallest.
+        ("dgx-1", ALL_8, 1, [0]),
+        ("dgx-1", [0, 1, 2, 3, 5], 1, [5]),
+        ("dgx-1", [0, 1, 2, 3, 6, 7], 1, [6]),
+        ("dgx-2", [0, 1, 2, 3, 4], 1, [4]),
+        ("pcie-2-sockets", [0, 1, 2, 3, 4], 1, [4]),
+        ("pcie-2-sockets", [0, 2, 3], 1, [0]),
     ],
 )
 def test_best_connected_set_is_given(name: str, free: Sequence[int], count: int, expected: list[int]) -> None:
@@ -111,38 +94,18 @@ def test_impossible_count_is_a_mistake_of_the_caller(count: int) -> None:
 LINKS = st.builds(Link, st.sampled_from(Level), st.integers(0, 4))
 
 
-@st.composite
-def choices(draw: st.DrawFn, most_free: int = 8) -> tuple[list[Gpu], int, Topology]:
-    found = gpus(16)
+@given(st.lists(LINKS, min_size=28, max_size=28), st.data())
+def test_order_of_the_free_gpus_does_not_matter(links: list[Link], data: st.DataObject) -> None:
+    """Which set is best is tested in tests/placement/test_card_sets.py."""
+    found = gpus(8)
     pairs = [frozenset((one.uuid, other.uuid)) for one, other in combinations(found, 2)]
-    topology = Topology(dict(zip(pairs, draw(st.lists(LINKS, min_size=len(pairs), max_size=len(pairs))), strict=True)))
-    free = draw(st.lists(st.sampled_from(found), unique=True, max_size=most_free))
-    return free, draw(st.integers(0, len(free))), topology
-
-
-def worth(chosen: Sequence[Gpu], topology: Topology) -> tuple[object, ...]:
-    links = [topology.between(one, other) for one, other in combinations(chosen, 2)]
-    ties = [(link.nvlinks, -link.level) for link in links]
-    return min(ties, default=(0, 0)), sum(tie[0] for tie in ties), sum(tie[1] for tie in ties)
-
-
-@given(choices())
-def test_up_to_8_free_gpus_no_set_is_better_and_none_as_good_is_lower(choice: tuple[list[Gpu], int, Topology]) -> None:
-    free, count, topology = choice
-    sets = [sorted(some) for some in combinations(free, count)]
-    most = max(worth(some, topology) for some in sets)
-    assert sorted(best(free, count, topology)) == min(some for some in sets if worth(some, topology) == most)
-
-
-@given(choices(most_free=16), st.randoms(use_true_random=False))
-def test_order_of_the_free_gpus_does_not_matter(choice: tuple[list[Gpu], int, Topology], chance: object) -> None:
-    free, count, topology = choice
+    topology = Topology(dict(zip(pairs, links, strict=True)))
+    free = data.draw(st.lists(st.sampled_from(found), unique=True))
+    count = data.draw(st.integers(0, len(free)))
     given_set = best(free, count, topology)
     assert len(given_set) == count
     assert given_set <= set(free)
-    shuffled = list(free)
-    chance.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert best(shuffled, count, topology) == given_set
+    assert best(data.draw(st.permutations(free)), count, topology) == given_set
 
 
 def test_a_great_many_gpus_are_chosen_one_by_one_and_still_well() -> None:

@@ -44,6 +44,7 @@ def test_volume_has_the_layout_of_mesos(tmp_path: Path) -> None:
         "gpus": "0o644",
         "lib": "0o755",
         "lib64": "0o755",
+        "links": "0o644",
         "lib64/libcuda.so": "0o755",
         "lib64/libcuda.so.1": "0o755",
         "lib64/libnvidia-ml.so.1": "0o755",
@@ -64,11 +65,11 @@ def test_writing_again_touches_nothing(tmp_path: Path) -> None:
     assert contents(create(tmp_path)) == before
 
 
-def test_other_gpus_replace_the_table_whole_and_nothing_else(tmp_path: Path) -> None:
+def test_other_gpus_replace_the_tables_whole_and_nothing_else(tmp_path: Path) -> None:
     before = contents(create(tmp_path, 2))
     volume = create(tmp_path, 3)
     after = contents(volume)
-    assert {path for path in after if after[path] != before[path]} - {"."} == {"gpus"}
+    assert {path for path in after if after[path] != before[path]} - {"."} == {"gpus", "links"}
     assert len((volume.host_path / "gpus").read_text().splitlines()) == 1 + 3
 
 

@@ -39,6 +39,7 @@ def test_a_pool_is_read_as_it_is_written() -> None:
     assert read_pool("name=a,memory=16GiB,driver=535.104.05").pool.make == Make(
         memory_mib=16384, driver_version="535.104.05"
     )
+    assert read_pool("name=a,gpus=8,topology=dgx-1").pool.make == Make(topology="dgx-1")
     assert read_pools([]) == []
 
 
@@ -57,6 +58,8 @@ def test_a_pool_is_read_as_it_is_written() -> None:
         ("name=t4,memory=0MiB", "memory: must be 1 MiB"),
         ("name=t4,model=a\tb", "model: must be a name"),
         ("name=t4,driver=x", "driver: must be a version"),
+        ("name=t4,topology=ring", "topology: must be one of"),
+        ("name=t4,gpus=9,topology=dgx-1", "topology: dgx-1 has 8 GPUs, not 9"),
     ],
 )
 def test_a_mistake_in_a_pool_is_named(text: str, said: str) -> None:

@@ -50,8 +50,8 @@ def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
     multiple=True,
     metavar="KEY=VALUE,...",
     help="Agents that are alike, in place of --agents and --simulated_gpus; may be given several times. Keys: name, "
-    "agents, gpus, and of simulated GPUs model, memory and driver, as in name=t4,agents=2,gpus=4,model=Tesla-T4,"
-    "memory=15109MiB. They come back at the next `up`.",
+    "agents, gpus, and of simulated GPUs model, memory, driver and topology, as in name=t4,agents=2,gpus=4,"
+    "model=Tesla-T4,memory=15109MiB. They come back at the next `up`.",
 )
 @_port("master_port", 5050, "the master")
 @_port("agent_port", 5051, "the first agent; the others take the next ones")

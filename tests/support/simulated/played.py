@@ -11,7 +11,8 @@ from pathlib import Path
 
 from mesos_gpu.gpu.make import Make
 from mesos_gpu.gpu.simulated import SimulatedDriver
-from mesos_gpu.isolator.driver_tree import gpu_table
+from mesos_gpu.gpu.wirings import PAIRS
+from mesos_gpu.isolator.driver_tree import gpu_table, link_table
 from mesos_gpu.simulated.client import Cards
 from mesos_gpu.simulated.libraries import CUDA, NVML, simulated_library
 from mesos_gpu.simulated.running import RunningCards
@@ -22,13 +23,14 @@ PROGRAM = Path(__file__).with_name("cuda_program.py")
 class Played:
     """`count` GPUs of so much memory. Their nodes are files: who may open them may use the GPU."""
 
-    def __init__(self, folder: Path, count: int = 2, memory_mib: int = 1024) -> None:
+    def __init__(self, folder: Path, count: int = 2, memory_mib: int = 1024, topology: str = PAIRS) -> None:
         self.volume, self.dev = folder / "volume", folder / "dev"
         (self.volume / "lib64").mkdir(parents=True)
         self.dev.mkdir()
-        driver = SimulatedDriver(count, make=Make(memory_mib=memory_mib))
+        driver = SimulatedDriver(count, make=Make(memory_mib=memory_mib, topology=topology))
         self.gpus = driver.gpus()
         (self.volume / "gpus").write_text(gpu_table(self.gpus, driver.version))
+        (self.volume / "links").write_text(link_table(self.gpus, driver.wiring))
         for name in (CUDA, NVML):
             library = simulated_library(name)
             assert library is not None

@@ -1,0 +1,110 @@
+"""Which cards of a machine go together: held to comparing every set there is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mesos_gpu.placement.card_sets import Tie, best_set
+
+Table = list[list[Tie]]
+NEAR = (0, -10, -20, -30, -40, -50)
+
+
+def table(size: int, pairs: Sequence[Tie]) -> Table:
+    ties: Table = [[(0, 0)] * size for _ in range(size)]
+    for (one, other), tie in zip(combinations(range(size), 2), pairs, strict=True):
+        ties[one][other] = ties[other][one] = tie
+    return ties
+
+
+def worth(ties: Table, chosen: Sequence[int]) -> tuple[object, ...]:
+    """What the rule says of a set, word by word; more is better."""
+    within = [ties[one][other] for one, other in combinations(chosen, 2)]
+    rest = [other for other in range(len(ties)) if other not in chosen]
+    cut = [ties[one][other] for one in chosen for other in rest]
+    return (
+        min(within, default=(0, 0)),
+        sum(links for links, _ in within),
+        sum(near for _, near in within),
+        -sum(links for links, _ in cut),
+        -sum(near for _, near in cut),
+    )
+
+
+def every_set(ties: Table, count: int) -> tuple[int, ...]:
+    # Lowest first, and max keeps the first of equals.
+    return max(combinations(range(len(ties)), count), key=lambda chosen: worth(ties, chosen))
+
+
+TIE = st.tuples(st.integers(0, 3), st.sampled_from(NEAR))
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> tuple[Table, int]:
+    size = draw(st.integers(1, 9))
+    pairs = draw(st.lists(TIE, min_size=size * (size - 1) // 2, max_size=size * (size - 1) // 2))
+    return table(size, pairs), draw(st.integers(0, size))
+
+
+@given(machines())
+def test_no_set_is_better_and_none_as_good_is_lower(machine: tuple[Table, int]) -> None:
+    ties, count = machine
+    assert best_set(ties, count) == every_set(ties, count)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 13, 15, 16])
+@pytest.mark.parametrize("most_links", [0, 1, 4])
+def test_of_16_cards_the_best_set_is_found_whatever_its_size(count: int, most_links: int) -> None:
+    chance = random.Random(f"{count} {most_links}")
+    ties = table(16, [(chance.randint(0, most_links), chance.choice(NEAR)) for _ in range(120)])
+    assert best_set(ties, count) == every_set(ties, count)
+
+
+def test_half_of_16_cards_is_the_best_half() -> None:
+    """One nowhere linked to the rest, and everything else by chance: the hardest to be sure of."""
+    chance = random.Random(8)
+    ties = table(16, [(chance.randint(0, 1) if one else 0, -50) for one, _ in combinations(range(16), 2)])
+    assert best_set(ties, 8) == every_set(ties, 8)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 3), st.integers(2, 4), st.data())
+def test_a_single_card_breaks_no_linked_group_while_an_odd_one_is_free(
+    groups: int, size: int, data: st.DataObject
+) -> None:
+    cards = [(group, place) for group in range(groups) for place in range(size)] + [(groups, 0)]
+    cards = data.draw(st.permutations(cards))
+    ties = table(len(cards), [(4 if one[0] == other[0] else 0, -50) for one, other in combinations(cards, 2)])
+    assert best_set(ties, 1) == (cards.index((groups, 0)),)
+
+
+def test_a_single_card_comes_of_the_smallest_group() -> None:
+    group = [0, 0, 0, 0, 1, 1, 2, 2, 2]
+    ties = table(9, [(1 if group[one] == group[other] else 0, -50) for one, other in combinations(range(9), 2)])
+    assert best_set(ties, 1) == (4,)
+    assert best_set(ties, 2) == (4, 5)
+    assert best_set(ties, 3) == (6, 7, 8)
+    assert best_set(ties, 4) == (0, 1, 2, 3)
+
+
+def test_nothing_and_everything() -> None:
+    ties = table(3, [(0, -50)] * 3)
+    assert best_set(ties, 0) == ()
+    assert best_set(ties, 3) == (0, 1, 2)
+    assert best_set([], 0) == ()
+    for impossible in (-1, 4):
+        with pytest.raises(ValueError, match=str(impossible)):
+            best_set(ties, impossible)
+
+
+def test_a_great_many_cards_are_chosen_one_by_one_and_still_well() -> None:
+    ties = table(100, [(4 if one // 8 == other // 8 else 0, -50) for one, other in combinations(range(100), 2)])
+    assert best_set(ties, 8) == tuple(range(8))
+    assert best_set(ties, 4) == (96, 97, 98, 99), "the last four are a group of their own"
+    assert len(best_set(ties, 50)) == 50
