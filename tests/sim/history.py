@@ -22,6 +22,7 @@ from tests.sim.judge import Judge
 from tests.sim.loop import Stuck
 from tests.sim.operators import HOW_OFTEN, Operators
 from tests.sim.people import People, acts_of
+from tests.sim.preempting import Preempting
 from tests.sim.replacing import Replaced
 from tests.sim.services import Cluster, Shape
 from tests.sim.world import Process, World
@@ -42,7 +43,7 @@ OPERATORS_S = 300.0
 PEOPLE_S = (15.0, 40.0, 40.0, 90.0)
 FAULTS_S = (20.0, 40.0, 80.0, 160.0)
 """Mean pauses that histories have, in seconds."""
-ACTORS: tuple[type[Actor], ...] = (Replaced, Checked)
+ACTORS: tuple[type[Actor], ...] = (Replaced, Checked, Preempting)
 
 
 @dataclass(frozen=True)

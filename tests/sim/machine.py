@@ -66,6 +66,8 @@ class Machine:
         """Persistent volumes that something was written to, and which task did so first."""
         self.on_begin: Callable[[Container], None] = lambda container: None
         self.on_end: Callable[[Container], None] = lambda container: None
+        self.on_ask: list[Callable[[Container, float], None]] = []
+        """Told of who is asked to end, and after how many seconds it is ended."""
         self._kernel = host.world.spawn(f"{host.name}-kernel", host)
 
     def tasks(self) -> list[str]:
@@ -162,6 +164,8 @@ class Machine:
         if container is None:
             return
         world = self.host.world
+        for told in self.on_ask:
+            told(container, grace_s)
         stubborn = STUBBORN in container.config.environment
         if grace_s > 0 and not stubborn:
             asked = Termination(signal=15)

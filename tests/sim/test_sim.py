@@ -45,8 +45,11 @@ def test_a_seed_is_one_history() -> None:
 
 @pytest.mark.parametrize("words", FAILED_ONCE, ids=lambda words: words[0])
 def test_what_broke_something_once_does_not(words: tuple[str, ...]) -> None:
-    options = zip(("--seed", "--hours", "--people", "--faults"), words, strict=False)
-    done = play(*(word for option in options for word in option))
+    actors = [word.removeprefix("actors=").split(",") for word in words if word.startswith("actors=")]
+    given = [word for word in words if not word.startswith("actors=")]
+    options = zip(("--seed", "--hours", "--people", "--faults"), given, strict=False)
+    named = [word for names in actors for word in ("--actors", *names)]
+    done = play(*(word for option in options for word in option), *named)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

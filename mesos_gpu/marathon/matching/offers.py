@@ -62,6 +62,11 @@ class Offer:
         return left.filter(lambda r: r.role in roles and not r.revocable and not _set_apart(r))
 
 
+def nobodys(left: Resources) -> Resources:
+    """Return what of an offer any task may use, of whichever role: see `Offer.usable`."""
+    return left.filter(lambda r: not r.revocable and not _set_apart(r))
+
+
 def attribute_text(attribute: Mapping[str, Any]) -> str:
     """Return an attribute's value as constraints compare it."""
     kind = attribute["type"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.constraints import fulfilled
-from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.matching.offers import Offer, nobodys
 from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.placement.demand import WHOLE, Demand, Machine
@@ -29,7 +29,8 @@ def demand(spec: RunSpec, models: Iterable[Offer] = ()) -> Demand:
 
 
 def machine(offer: Offer, left: Resources) -> Machine:
-    """Return what is left of an offer; its GPUs are whole ones."""
+    """Return what is left of an offer for tasks that have nothing reserved; its GPUs are whole ones."""
+    left = nobodys(left)
     return Machine(left.milli("cpus"), left.milli("mem") // 1000, (WHOLE,) * left.gpus, model(offer))
 
 
