@@ -15,7 +15,7 @@ _READ_ONLY = frozenset(
 )
 # What an older Marathon shows twice, and refuses when both come back.
 OLDER_FORMS = (("ports", "portDefinitions"), ("uris", "fetch"), ("ipAddress", "networks"))
-_NO_RESTART = frozenset({"instances", "executorResources"})
+_NO_RESTART = frozenset({"instances", "priority", "preemptible", "executorResources"})
 
 
 def editable(app: Mapping[str, Any]) -> dict[str, Any]:

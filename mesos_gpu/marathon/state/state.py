@@ -164,11 +164,16 @@ class State(Books):
 
 
 def version_of(versions: Sequence[RunSpec] | None, instance: Instance) -> RunSpec | None:
-    """Return the version of its app that an instance runs, the present one when that is no longer kept."""
+    """Return the version of its app that an instance runs, the present one when that is no longer kept.
+
+    The present one, too, where they differ in nothing that an instance is replaced for: what priority it has and
+    whether it gives way are the app's, as they are now.
+    """
     if not versions:
         return None
     runs = instance.task.version if instance.task is not None else instance.version
-    return next((spec for spec in versions if spec.version == runs), versions[0])
+    found = next((spec for spec in versions if spec.version == runs), versions[0])
+    return versions[0] if found.config_version == versions[0].config_version else found
 
 
 def is_timely(instance: Instance) -> bool:

@@ -33,6 +33,7 @@ def test_a_difference_shows_only_what_differs() -> None:
         ({"instances": 1}, "3 of 4 end"),
         ({"instances": 0, "cmd": "y"}, "4 of 4 end"),
         ({"executorResources": {"cpus": 1}}, "no task is touched"),
+        ({"priority": 3, "preemptible": True}, "no task is touched"),
         (
             {"cmd": "y"},
             "all 4 tasks are replaced: at least 4 stay, at most 8 run at once, which takes up to 4 more GPUs meanwhile",
