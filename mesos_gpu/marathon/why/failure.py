@@ -20,6 +20,10 @@ _INCARNATION = re.compile(r"\.([0-9]+)$")
 
 _FAILED = frozenset({"TASK_FAILED", "TASK_ERROR", "TASK_LOST", "TASK_DROPPED", "TASK_GONE"})
 """What a container of a pod ended with; others are ended because of it."""
+_OF_ITS_MACHINE = frozenset({"TASK_UNKNOWN", "TASK_UNREACHABLE", "TASK_GONE", "TASK_GONE_BY_OPERATOR"})
+"""Ends of tasks whose agent is gone or has begun anew: nothing that the app did."""
+_GAVE_WAY = "gave way to "
+"""How Marathon begins to say that a task was ended for another app (decisions/giving_way.py)."""
 
 
 class Failure(NamedTuple):
@@ -107,12 +111,14 @@ def failing(app: Mapping[str, Any], *, running: int, wanted: int, now: datetime 
     """Return the failure that keeps an app from running; None when nothing says that there is one.
 
     An app that lacks instances fails when its last task did so lately; one that has all of them, when a task failed a
-    moment ago and not for the first time. Without `now` a failure of a running app is taken for an old one.
+    moment ago and not for the first time. Without `now` a failure of a running app is taken for an old one. A task that
+    was lost with its machine, or gave way to another app, has not failed.
     """
     found = last_failure(app)
-    if found is None or wanted == 0:
+    told = app.get("lastTaskFailure") or {}
+    if found is None or wanted == 0 or told.get("state") in _OF_ITS_MACHINE or found.message.startswith(_GAVE_WAY):
         return None
-    ago_s = _ago_s((app.get("lastTaskFailure") or {}).get("timestamp"), now)
+    ago_s = _ago_s(told.get("timestamp"), now)
     if running < wanted:
         return found if ago_s is None or ago_s <= RECENT_S else None
     return found if ago_s is not None and ago_s <= FLAPPING_S and found.tries > 1 else None

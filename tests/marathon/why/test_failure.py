@@ -52,6 +52,19 @@ def test_what_failed_long_ago_says_nothing_of_now(running: int, wanted: int, ago
     assert (failing(failed(ago_s), running=running, wanted=wanted, now=NOW) is not None) == fails
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"state": "TASK_UNKNOWN", "message": "Reconciliation: Task is unknown"},
+        {"state": "TASK_GONE_BY_OPERATOR"},
+        {"state": "TASK_KILLED", "message": "gave way to /dear, whose priority is 5 (its own: 0)"},
+    ],
+)
+def test_what_ended_with_its_machine_or_for_another_has_not_failed(more: dict[str, Any]) -> None:
+    assert failing(failed(2, **more), running=0, wanted=1, now=NOW) is None
+    assert failing(failed(2, state="TASK_FAILED"), running=0, wanted=1, now=NOW) is not None
+
+
 def test_without_a_clock_only_what_does_not_run_fails() -> None:
     assert failing(failed(), running=0, wanted=1) is not None
     assert failing(failed(), running=1, wanted=1) is None
