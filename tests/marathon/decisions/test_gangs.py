@@ -389,32 +389,6 @@ def test_a_run_that_gave_way_waits_again_and_has_not_failed() -> None:
     assert (list(run.state.jobs["cheap"].runs), len(run.state.waiting)) == (["A1"], 2)
 
 
-def test_a_change_of_priority_replaces_nothing() -> None:
-    run = subscribed(app("/a", gpus=1))
-    tasks = started(run, 1)
-    assert kills(run.put({"id": "/a", "priority": 3, "preemptible": True})) == set()
-    assert run.tasks() == tasks
-
-
-@pytest.mark.parametrize(
-    ("before", "change", "gives_way"),
-    [
-        ({}, {"preemptible": True}, True),
-        ({"preemptible": True}, {"preemptible": False}, False),
-        ({"preemptible": True}, {"priority": 7}, False),
-        ({"preemptible": True, "priority": 7}, {"priority": 1}, True),
-    ],
-)
-def test_a_change_of_who_gives_way_counts_for_tasks_that_run(
-    before: dict[str, Any], change: dict[str, Any], gives_way: bool
-) -> None:
-    run = subscribed(app("/cheap", gpus=2, **before))
-    tasks = started(run, 1, app_id="/cheap")
-    run.put({"id": "/cheap", **change})
-    run.put(app("/dear", gpus=2, priority=5))
-    assert kills(run.do(Tick(), after_s=4.0)) == (set(tasks) if gives_way else set())
-
-
 # Rules
 
 
