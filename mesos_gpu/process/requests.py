@@ -16,6 +16,7 @@ from mesos_gpu.errors import BadInput, ProtocolError
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.flags import parse_duration
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.shapes import read_quickly
 from mesos_gpu.process.bodies import check_values, read_body
 from mesos_gpu.process.http import error_response
 
@@ -75,6 +76,9 @@ def _call(type_name: str, kind: str, body: bytes) -> Document:
         except ProtocolError:
             raise refuse(400, "Failed to parse body into Call protobuf") from None
     check_values(body)
+    call = read_quickly(type_name, body)
+    if call is not None:
+        return call
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

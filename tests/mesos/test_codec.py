@@ -20,6 +20,7 @@ from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.message_types import is_message, message_class, pool, v1_name
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.shapes import read_quickly
 
 RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "recorded" / "libprocess.json").read_text())
 TABLES = json.loads((Path(messages.__file__).parent / "messages.json").read_text())
@@ -28,6 +29,23 @@ TYPES = sorted(name for form in ("internal", "v1") for name in TABLES[form]["mes
 ENVELOPES = sorted(name for name in TABLES["internal"]["messages"] if name.startswith("mesos.internal."))
 NO_NUMBER = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 DEPTH = 3
+F, S, T = ({"value": text} for text in ("f", "S0", "t"))
+GPU: Document = {"name": "gpus", "type": "SCALAR", "scalar": {"value": 1.0}, "role": "*"}
+TASK: Document = {"name": "t", "task_id": T, "agent_id": S, "resources": [GPU], "command": {"value": "true"}}
+CALLS: list[Document] = [
+    {"framework_id": F, "type": "REVIVE"},
+    {"framework_id": F, "type": "DECLINE", "decline": {"offer_ids": [{"value": "o"}]}},
+    {"framework_id": F, "type": "ACKNOWLEDGE", "acknowledge": {"agent_id": S, "task_id": T, "uuid": "AAE="}},
+    {
+        "framework_id": F,
+        "type": "ACCEPT",
+        "accept": {
+            "offer_ids": [{"value": "o"}],
+            "operations": [{"type": "LAUNCH", "launch": {"task_infos": [TASK]}}],
+            "filters": {"refuse_seconds": 120.0},
+        },
+    },
+]
 
 integers = {
     FieldDescriptor.CPPTYPE_INT32: st.integers(-(2**31), 2**31 - 1),
@@ -194,6 +212,39 @@ def test_strange_v1_parts_come_to_what_devolving_them_makes(data: st.DataObject)
     except ProtocolError:
         found = b""
     assert found == expected
+
+
+@given(st.data())
+def test_what_is_read_quickly_is_what_it_comes_to_slowly(data: st.DataObject) -> None:
+    type_name = data.draw(st.sampled_from(TYPES))
+    document = data.draw(st.one_of(document_of(type_name), document_of(type_name).flatmap(spoiled)))
+    body = json.dumps(document).encode()
+    quickly = read_quickly(type_name, body)
+    if quickly is not None:
+        assert json.dumps(quickly) == json.dumps(messages.read(type_name, json.loads(body)))
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: str(call["type"]))
+def test_what_schedulers_say_all_day_is_read_quickly(call: Document) -> None:
+    assert read_quickly("mesos.v1.scheduler.Call", json.dumps(call).encode()) == call
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"type": "REVIVE", "flavour": 1}',
+        b'{"type": "DECLINE", "decline": {"offer_ids": {"value": "o"}}}',
+        b'{"type": "DECLINE", "decline": {"filters": {"refuse_seconds": true}}}',
+        b'{"type": "DECLINE", "decline": {"offer_ids": [{}]}}',
+        b'{"type": "REVIVE", "revive": null}',
+        b'{"type": "ACKNOWLEDGE", "acknowledge": {"agent_id": {"value": "S"}, "task_id": {"value": "t"}, "uuid": 5}}',
+        b'{"type": "REVIVE"',
+        b'["REVIVE"]',
+        b'{"type": "\xff"}',
+    ],
+)
+def test_what_may_be_good_all_the_same_is_left_to_who_knows(body: bytes) -> None:
+    assert read_quickly("mesos.v1.scheduler.Call", body) is None
 
 
 def with_v1_parts(type_name: str, document: Document) -> Document:
