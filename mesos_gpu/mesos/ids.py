@@ -7,6 +7,7 @@ Source: Mesos src/common/validation.cpp, src/common/roles.cpp.
 
 from __future__ import annotations
 
+import re
 from typing import NewType
 
 FrameworkId = NewType("FrameworkId", str)
@@ -25,6 +26,7 @@ ANY_ROLE = Role("*")
 """The role of what is nobody's in particular, and of frameworks that name none."""
 
 MAX_ID = 255
+_NOT_IN_IDS = re.compile(r"[/\\\x00-\x1f\x7f]")
 _SPACES = frozenset("\b\t\n\v\f\r ")
 
 
@@ -36,7 +38,7 @@ def id_problem(text: str) -> str | None:
         return f"ID must not be greater than {MAX_ID} characters"
     if text in (".", ".."):
         return f"'{text}' is disallowed"
-    if any(c in "/\\" or ord(c) < 0x20 or ord(c) == 0x7F for c in text):
+    if _NOT_IN_IDS.search(text) is not None:
         return f"'{text}' contains invalid characters"
     return None
 

@@ -65,10 +65,7 @@ class Resources:
     @classmethod
     def from_json(cls, documents: Sequence[Mapping[str, Any]]) -> Resources:
         """Read a list of Resource documents. Raises BadResources with Mesos' text for what it would refuse."""
-        problem = validate(documents)
-        if problem is not None:
-            raise BadResources(problem)
-        return cls(Resource.from_json(document) for document in documents)
+        return cls(read_each(documents))
 
     def to_json(self, *, refined: bool = False, shown: bool = False) -> list[ResourceDocument]:
         """Return a list of Resource documents; for `refined` and `shown` see Resource.to_json."""
@@ -240,23 +237,32 @@ NOTHING = Resources()
 
 def validate(documents: Sequence[Mapping[str, Any]]) -> str | None:
     """Return why Mesos would refuse these Resource documents, in its words; None when it would not."""
-    for document in documents:
-        try:
-            resource = Resource.from_json(document)
-        except BadResources as error:
-            return str(error)
-        if isinstance(resource.amount, int) and resource.amount <= 0 and document["scalar"]["value"] != 0:
-            shown = str(replace(resource, amount=milli(document["scalar"]["value"])))
-            return f"Resource '{shown}' is invalid: Invalid scalar resource: value <= 0"
-        problem = _reservations_problem(document) or _sharing_problem(resource)
-        if problem is not None:
-            return f"Resource '{resource}' is invalid: {problem}"
+    try:
+        read_each(documents)
+    except BadResources as error:
+        return str(error)
     return None
+
+
+def read_each(documents: Sequence[Mapping[str, Any]]) -> list[Resource]:
+    """Return each of these Resource documents as a value. Raises BadResources with Mesos' text for what it refuses."""
+    return [_read(document) for document in documents]
+
+
+def _read(document: Mapping[str, Any]) -> Resource:
+    resource = Resource.from_json(document)
+    if isinstance(resource.amount, int) and resource.amount <= 0 and document["scalar"]["value"] != 0:
+        shown = str(replace(resource, amount=milli(document["scalar"]["value"])))
+        raise BadResources(f"Resource '{shown}' is invalid: Invalid scalar resource: value <= 0")
+    problem = _reservations_problem(document) or _sharing_problem(resource)
+    if problem is not None:
+        raise BadResources(f"Resource '{resource}' is invalid: {problem}")
+    return resource
 
 
 def _sharing_problem(resource: Resource) -> str | None:
     """Return why a resource cannot be shared; only persistent volumes can."""
-    if not resource.shared:
+    if not resource.other or not resource.shared:
         return None
     if resource.name != "disk":
         return f"Resource {resource.name} cannot be shared"

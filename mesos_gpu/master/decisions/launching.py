@@ -151,9 +151,8 @@ def _perform(
                 continue
             problem = _id_on_launch_problem(operation) or task_problem(launch)
             if problem is None:
-                taken = Resources.from_json(prepared["resources"]) + executor_resources(launch)
+                left = left.less(launch.asked + executor_resources(launch))
                 actions.append(_launch(state, launch))
-                left = left.less(taken)
             else:
                 actions += _refused(state, framework, task, "REASON_TASK_INVALID", problem, now)
     elif kind == "LAUNCH_GROUP":
@@ -186,7 +185,7 @@ def _launch(state: MasterState, launch: Launch) -> RunTask:
         launch_executor = key not in agent.executors
         if launch_executor:
             state.add_executor(framework.id, agent, Executor(info["executor"], new_executor))
-    state.add_task(framework, agent, new_task(framework, info))
+    state.add_task(framework, agent, new_task(framework, info, launch.asked))
     state.counters["tasks_launched"] += 1
     return RunTask(agent.id, framework.info, info, launch_executor)
 
@@ -218,13 +217,13 @@ def _launch_group(state: MasterState, group: GroupLaunch) -> RunTaskGroup:
         state.add_executor(framework.id, agent, Executor(group.executor, group.executor_resources))
     tasks: list[TaskInfo] = [{**task, "executor": group.executor} for task in group.tasks]
     for task in tasks:
-        state.add_task(framework, agent, new_task(framework, task))
+        state.add_task(framework, agent, new_task(framework, task, Resources.from_json(task["resources"])))
     state.counters["tasks_launched"] += len(tasks)
     return RunTaskGroup(agent.id, framework.info, group.executor, tasks, launch_executor)
 
 
-def new_task(framework: Framework, info: Mapping[str, Any]) -> Task:
-    """Return the Task of a TaskInfo that is about to be sent to its agent."""
+def new_task(framework: Framework, info: Mapping[str, Any], resources: Resources) -> Task:
+    """Return the Task of a TaskInfo, whose resources these are, that is about to be sent to its agent."""
     document: Document = {field: without_secrets(info[field]) for field in _TASK_FIELDS if field in info}
     document |= {"framework_id": {"value": framework.id}, "state": "TASK_STAGING", "resources": info["resources"]}
     command = info.get("command") or info.get("executor", {}).get("command", {})
@@ -232,7 +231,7 @@ def new_task(framework: Framework, info: Mapping[str, Any]) -> Task:
         document["user"] = command["user"]
     if "executor" in info:
         document["executor_id"] = info["executor"]["executor_id"]
-    return Task(document, Resources.from_json(info["resources"]))
+    return Task(document, resources)
 
 
 def _prepared(framework: Framework, task: TaskInfo, role: Role) -> TaskInfo:

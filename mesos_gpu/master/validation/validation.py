@@ -7,22 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from mesos_gpu.errors import BadResources
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.validation.operation_asked import disk_problem
 from mesos_gpu.master.validation.volume_validation import persistence_problem
 from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import id_problem
 from mesos_gpu.mesos.resource import Resource
-from mesos_gpu.mesos.resources import Resources, validate, validate_gpus
+from mesos_gpu.mesos.resources import Resources, read_each, validate, validate_gpus
 
 LIMITABLE = frozenset({"cpus", "mem"})
 _CHECK_BODIES = {"COMMAND": "command", "HTTP": "http", "TCP": "tcp"}
 _NOT_NEGATIVE = ("delay_seconds", "interval_seconds", "timeout_seconds", "grace_period_seconds")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Launch:
     """A task that wants to be launched: resources already in the refined format and allocated to the offer's role."""
 
@@ -31,6 +33,16 @@ class Launch:
     agent: Agent
     available: Resources
     """What is left of the accepted offers."""
+
+    @cached_property
+    def each(self) -> list[Resource]:
+        """Return what the task asks for, one by one, read once: every check looks at it. Raises BadResources."""
+        return read_each(self.task.get("resources", []))
+
+    @cached_property
+    def asked(self) -> Resources:
+        """Return what the task asks for. Raises BadResources."""
+        return Resources(self.each)
 
 
 def task_problem(launch: Launch) -> str | None:
@@ -106,12 +118,12 @@ def _resources(launch: Launch) -> str | None:
     documents = launch.task.get("resources", [])
     if not documents:
         return "Task uses no resources"
-    problem = validate(documents)
-    if problem is not None:
-        return problem
-    resources = Resources.from_json(documents)
+    try:
+        resources = launch.asked
+    except BadResources as error:
+        return str(error)
     problem = validate_gpus(resources) or disk_problem(documents)
-    problem = problem or persistence_problem(list(map(Resource.from_json, documents))) or _mix_problem(resources)
+    problem = problem or persistence_problem(launch.each) or _mix_problem(resources)
     return None if problem is None else f"Task uses invalid resources: {problem}"
 
 
@@ -156,9 +168,8 @@ def _limits(launch: Launch) -> str | None:
     strange = sorted(set(limits) - LIMITABLE)
     if strange:
         return f"Resource limits can only be set for cpus and mem, not for '{strange[0]}'"
-    requests = Resources.from_json(launch.task["resources"])
     for name, scalar in limits.items():
-        if float(scalar["value"]) < requests.value(name):
+        if float(scalar["value"]) < launch.asked.value(name):
             return f"The {name} limit is less than the {name} request"
     return None
 
@@ -262,7 +273,7 @@ def _share_cgroups(launch: Launch) -> str | None:
 
 
 def _fits(launch: Launch) -> str | None:
-    required = Resources.from_json(launch.task["resources"]) + executor_resources(launch)
+    required = launch.asked + executor_resources(launch)
     problem = validate_gpus(required)
     if problem is not None:
         return f"Task and its executor use invalid resources: {problem}"

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any
 
 
 def without_secrets(document: Any) -> Any:
     """Return a document in which each Secret is without its `value`; the document itself when it has none."""
     if isinstance(document, list):
-        kept = [without_secrets(item) for item in document]
-        return document if all(new is old for new, old in zip(kept, document, strict=True)) else kept
+        kept = [without_secrets(item) if isinstance(item, (dict, list)) else item for item in document]
+        return document if all(map(is_, kept, document)) else kept
     if not isinstance(document, dict):
         return document
-    shown = {name: without_secrets(value) for name, value in document.items()}
-    secret = shown.get("secret")
-    if isinstance(secret, dict) and "value" in secret:
-        shown["secret"] = {name: value for name, value in secret.items() if name != "value"}
-    return document if all(shown[name] is document[name] for name in shown) else shown
+    # Most have none, and nothing is made for them.
+    changed = {}
+    for name, value in document.items():
+        if isinstance(value, (dict, list)):
+            kept = without_secrets(value)
+            if name == "secret" and isinstance(kept, dict) and "value" in kept:
+                kept = {inner: one for inner, one in kept.items() if inner != "value"}
+            if kept is not value:
+                changed[name] = kept
+    return {**document, **changed} if changed else document

@@ -97,7 +97,8 @@ class AmongAgents(RuleBasedStateMachine):
                 port = next(port for port, agent_id in self.ids.items() if agent_id == action.agent_id)
                 framework_id = action.framework_info["id"]["value"]
                 self.infos[framework_id] = action.framework_info
-                document = launching.new_task(self.state.frameworks[framework_id], action.task).document
+                resources = Resources.from_json(action.task["resources"])
+                document = launching.new_task(self.state.frameworks[framework_id], action.task, resources).document
                 self.running[port][(framework_id, action.task["task_id"]["value"])] = dict(document)
             if isinstance(action, (ApplyOperation, KeepResources)):
                 self.keep(action)
