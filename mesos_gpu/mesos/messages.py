@@ -27,6 +27,7 @@ __all__ = [
     "decode_to_v1",
     "devolve",
     "encode",
+    "encode_from_parts",
     "encode_from_v1",
     "enum_names",
     "evolve",
@@ -56,6 +57,17 @@ def encode_from_v1(internal_type: str, document: Mapping[str, Any]) -> bytes:
     except _NOT_OURS:
         message = _build(internal_type, plan_of(internal_type, v1=True).own_words(document, devolve))
     return _bytes(internal_type, message)
+
+
+def encode_from_parts(internal_type: str, document: Mapping[str, Any]) -> bytes:
+    """Return the same, where all v1 documents in it are of what `read` or `decode` returned. Raises ProtocolError.
+
+    Each of their values is of its field's type, and is not looked at again.
+    """
+    try:
+        return _bytes(internal_type, plan_of(internal_type, v1=True).message_of_parts(document))
+    except (*_NOT_OURS, ProtocolError):
+        return encode_from_v1(internal_type, document)
 
 
 def decode(type_name: str, data: bytes) -> Document:

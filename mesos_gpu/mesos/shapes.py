@@ -79,7 +79,8 @@ def _field(field: FieldDescriptor, within: tuple[str, ...]) -> _Field | None:
     if kind is None:
         return None
     if field.is_repeated:
-        return field.name, list[kind], msgspec.field(default_factory=list)
+        many: _Kind = list[kind]  # type: ignore[valid-type]
+        return field.name, many, msgspec.field(default_factory=list)
     if field.is_required:
         return field.name, kind
     return (field.name, kind | msgspec.UnsetType, msgspec.UNSET) if field.has_presence else None

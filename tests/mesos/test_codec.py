@@ -199,6 +199,13 @@ def test_an_internal_message_of_v1_documents_is_that_of_internal_ones(data: st.D
 
 
 @given(st.data())
+def test_parts_that_were_read_here_come_to_the_same_bytes(data: st.DataObject) -> None:
+    type_name = data.draw(st.sampled_from([name for name in ENVELOPES if "RunTask" in name]))
+    wire = messages.encode(type_name, data.draw(document_of(type_name)))
+    assert messages.encode_from_parts(type_name, messages.decode_to_v1(type_name, wire)) == wire
+
+
+@given(st.data())
 def test_strange_v1_parts_come_to_what_devolving_them_makes(data: st.DataObject) -> None:
     document = data.draw(document_of("mesos.v1.TaskInfo").flatmap(spoiled))
     envelope = {"framework": {"name": "f", "user": "u"}, "pid": "", "launch_executor": True}

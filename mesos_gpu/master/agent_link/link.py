@@ -6,7 +6,7 @@ Source: Mesos src/messages/messages.proto, src/master/master.cpp (initialize: wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from mesos_gpu.errors import ProtocolError
@@ -16,12 +16,12 @@ from mesos_gpu.master.agent_link.observers import Observer, Pace, RemovalLimit
 from mesos_gpu.master.decisions.permissions import registration_refusal
 from mesos_gpu.master.engine.engine import Engine
 from mesos_gpu.master.events.agents import AgentSilent, LinkBroken
-from mesos_gpu.master.state.actions import AboutOperations, ShutdownAgent, ToAgent
+from mesos_gpu.master.state.actions import AboutOperations, RunTask, RunTaskGroup, ShutdownAgent, ToAgent
 from mesos_gpu.master.wire.from_agents import READERS
 from mesos_gpu.master.wire.to_agents import Books, message_of
 from mesos_gpu.mesos.ids import AgentId, FrameworkId
 from mesos_gpu.mesos.libprocess import Message, Pid
-from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1
+from mesos_gpu.mesos.messages import decode_to_v1, encode_from_parts, encode_from_v1
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.authorization import Principal
 from mesos_gpu.process.endpoint import Endpoint
@@ -123,15 +123,23 @@ class AgentLink:
         if agent is None or (isinstance(action, AboutOperations) and not agent.connected):
             return
         name, document = message_of(action, Books(agent, self._driver_pid, self._pace.total_s))
-        self._send(Pid.parse(agent.pid), name, document)
+        # A launch is nearly all what its framework said, as it was read here.
+        encode = encode_from_parts if isinstance(action, (RunTask, RunTaskGroup)) else encode_from_v1
+        self._send(Pid.parse(agent.pid), name, document, encode)
 
     def _driver_pid(self, framework_id: FrameworkId) -> str | None:
         framework = self._engine.state.frameworks.get(framework_id)
         return None if framework is None else framework.pid
 
-    def _send(self, to: Pid, name: str, document: Mapping[str, Any]) -> None:
+    def _send(
+        self,
+        to: Pid,
+        name: str,
+        document: Mapping[str, Any],
+        encode: Callable[[str, Mapping[str, Any]], bytes] = encode_from_v1,
+    ) -> None:
         full_name = _PREFIX + name
-        self._endpoint.send(PROCESS_ID, to, full_name, encode_from_v1(full_name, document))
+        self._endpoint.send(PROCESS_ID, to, full_name, encode(full_name, document))
 
     def removals(self) -> Mapping[str, int]:
         """Return how many agents were to be unreachable, are since, or answered in time."""

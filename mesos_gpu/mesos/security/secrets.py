@@ -17,9 +17,9 @@ def without_secrets(document: Any) -> Any:
     changed = {}
     for name, value in document.items():
         if isinstance(value, (dict, list)):
-            kept = without_secrets(value)
-            if name == "secret" and isinstance(kept, dict) and "value" in kept:
-                kept = {inner: one for inner, one in kept.items() if inner != "value"}
-            if kept is not value:
-                changed[name] = kept
+            shown = without_secrets(value)
+            if name == "secret" and isinstance(shown, dict) and "value" in shown:
+                shown = {inner: one for inner, one in shown.items() if inner != "value"}
+            if shown is not value:
+                changed[name] = shown
     return {**document, **changed} if changed else document
