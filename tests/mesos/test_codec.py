@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.leniency import read_quickly
 from mesos_gpu.mesos.message_types import is_message, message_class, pool, v1_name
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.shapes import read_quickly
 
 RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "recorded" / "libprocess.json").read_text())
 TABLES = json.loads((Path(messages.__file__).parent / "messages.json").read_text())

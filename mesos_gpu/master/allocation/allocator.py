@@ -182,13 +182,17 @@ class Allocator:
         given: dict[tuple[AgentId, Key], Resources],
     ) -> None:
         """First stage: roles whose guarantee is not met take what helps to meet it, and what goes with it."""
-        for client in self._in_order(keys):
+        # What is consumed only grows in a cycle: a role that has enough by now has enough until its end.
+        short_of = {role: quota for role, quota in self._quotas.items() if self._short(role, quota)}
+        if not short_of:
+            return
+        for client in self._in_order(keys, short_of):
             top = top_level(client.role)
-            quota = self._quotas.get(top)
-            if quota is None or not quota.guarantees or not machine.free:
+            quota = short_of.get(top)
+            if quota is None or not machine.free:
                 continue
             consumed = self._sums.consumed.get(top, {})
-            short = missing(quota.guarantees, consumed)
+            short = self._short(top, quota)
             candidate = self._candidate(machine, client) if short else None
             if candidate is None:
                 continue
@@ -220,10 +224,15 @@ class Allocator:
                 offered = self._within_quota(candidate, client) if self._quotas else candidate
                 self._give(machine, client, candidate, offered, refused, given)
 
-    def _in_order(self, keys: Collection[Key] | None) -> Iterator[Client]:
+    def _short(self, role: Role, quota: Quota) -> dict[str, int]:
+        """Return by how much a role's guarantee is not met."""
+        return missing(quota.guarantees, self._sums.consumed.get(role, {})) if quota.guarantees else {}
+
+    def _in_order(self, keys: Collection[Key] | None, tops: Collection[Role] | None = None) -> Iterator[Client]:
+        """Yield clients as it is their turn; of `tops` where only they matter, though others may come, too."""
         if keys is not None and len(keys) <= 1:
             return (self._clients[key] for key in keys if key in self._clients)
-        turns = self.tree.clients() if self._draw is None else order(self._wanting, self._odds, self._draw)
+        turns = self.tree.clients(tops) if self._draw is None else order(self._wanting, self._odds, self._draw)
         return (self._clients[key] for key in turns if keys is None or key in keys)
 
     def _candidate(self, machine: _Machine, client: Client) -> Resources | None:
@@ -250,7 +259,7 @@ class Allocator:
         """Return what may be given of names that are guaranteed to somebody who has not got it yet."""
         required: dict[str, int] = {}
         for role, quota in self._quotas.items():
-            for name, amount in missing(quota.guarantees, self._sums.consumed.get(role, {})).items():
+            for name, amount in self._short(role, quota).items():
                 required[name] = required.get(name, 0) + amount
         return {name: max(0, self._sums.headroom.get(name, 0) - amount) for name, amount in required.items()}
 

@@ -10,7 +10,7 @@ Each change costs the depth of its path, not the size of the tree: a node's chil
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 
 from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.mesos.ids import FrameworkId, Role
@@ -136,12 +136,13 @@ class ShareTree:
             self._rekey(node)
             node = node.parent
 
-    def clients(self) -> Iterator[tuple[Role, FrameworkId]]:
+    def clients(self, tops: Collection[Role] | None = None) -> Iterator[tuple[Role, FrameworkId]]:
         """Yield (role, framework id) of those who want offers, the one furthest below its share first.
 
-        Shares may change meanwhile; among siblings the order is that of when the first of them was reached.
+        With `tops`, of these top-level roles and those below them alone, in the same order. Shares may change
+        meanwhile; among siblings the order is that of when the first of them was reached.
         """
-        return self._walk(self._root, "")
+        return self._walk(self._root, "", tops)
 
     def share(self, role: Role) -> float:
         """Return the dominant share of a role and all below it, without its weight."""
@@ -166,10 +167,10 @@ class ShareTree:
         visit(self._root, ())
         return found
 
-    def _walk(self, node: _Node, path: str) -> Iterator[tuple[Role, FrameworkId]]:
+    def _walk(self, node: _Node, path: str, among: Collection[str] | None = None) -> Iterator[tuple[Role, FrameworkId]]:
         for _, _, name in tuple(node.order):
             child = node.children.get(name)
-            if child is None or not child.wanting:
+            if child is None or not child.wanting or not (among is None or name in among):
                 continue
             if name == OWN:
                 for _, _, framework_id in tuple(child.order):
