@@ -54,6 +54,10 @@ class AllocatorFeed:
         """Note that an agent's offers were made as the allocator decided: it knows of them already."""
         self._agents[agent.id] = _agent_state(agent)
 
+    def forget(self, agent_id: AgentId) -> None:
+        """Tell of an agent again when it has changed, whatever it is then: not all of what is free was told."""
+        self._agents[agent_id] = ()
+
     def _put(self, framework: Framework) -> None:
         for role in self._clients.get(framework.id, ()):
             if role not in framework.roles:

@@ -136,8 +136,11 @@ class MasterState:
         self.changed.clear()
 
     def accounted(self, agent: Agent) -> None:
-        """Note that an agent's offers are as the allocator decided them."""
-        self.allocator_feed.offered(agent)
+        """Note that an agent's offers are as the allocator decided them; what is withheld there it does not know."""
+        if agent.id in self.withheld:
+            self.allocator_feed.forget(agent.id)
+        else:
+            self.allocator_feed.offered(agent)
         self.changed.pop(agent.id, None)
 
     @property

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.master.decisions import offering, updates
+from mesos_gpu.master.decisions import offering, subscriptions, updates
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.state.actions import AcknowledgeStatus, KillTask, MessageExecutor, ShutdownExecutor
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
 from tests.support.master.at_once import agents, readmission
 from tests.support.master.build import (
     NOW,
@@ -74,6 +75,24 @@ def test_what_an_ended_task_had_is_offered_when_its_framework_knows_of_the_end(r
         assert offering.tick(state, later(1)) == [], "the interval may have been about to end"
         sent = [offer for offer in events(offering.tick(state, later(2)), "OFFERS")]
     assert len(sent) == 1
+    check_books(state)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_what_is_withheld_is_offered_although_the_rest_of_its_agent_was_meanwhile(running: Running, told: bool) -> None:
+    state = running.state
+    assert offers(state) == [], "the rest was refused"
+    running.update("TASK_RUNNING", latest="TASK_FINISHED")
+    subscriptions.revive(state, running.framework, [])
+    assert len(offers(state)) == 1
+    assert running.agent.free == Resources.parse("cpus:0.1;mem:32;gpus:1")
+    if told:
+        running.update("TASK_FINISHED", uuid=OTHER_UUID)
+        offers(state)
+    else:
+        offering.tick(state, later(1))
+        offering.tick(state, later(2))
+    assert not running.agent.free, "what is free is not offered"
     check_books(state)
 
 
