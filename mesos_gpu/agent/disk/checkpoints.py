@@ -139,6 +139,13 @@ class Checkpoints:
         if run.is_dir():
             (run / SENTINEL).touch()
 
+    def close_runs(self, framework: FrameworkId) -> None:
+        """Note that the runs of a framework are over which is not known any more: nobody takes them up when it is."""
+        executors = self.meta / framework_directory(self.agent_id, framework) / "executors"
+        for run in executors.glob(f"*/runs/{LATEST}"):
+            if run.is_dir():
+                (run / SENTINEL).touch()
+
     def _task_folder(self, key: TaskKey, container_id: ContainerId, executor: ExecutorId | None) -> Path:
         name = executor or own_executor(key.task)
         return self.meta / task_directory(self.agent_id, key.framework, name, container_id, key.task)

@@ -60,6 +60,7 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
 
     What only one task or framework needs is skipped with a warning when it is damaged. Raises Conflict when what is
     damaged says who the agent is or what is reserved on it: to begin again would end its tasks and give volumes away.
+    The tasks of a framework that is skipped are gone for good: it may come back, and be readable to a later process.
     """
     meta = checkpoints.meta
     agent = _agent(meta / "slaves" / LATEST)
@@ -76,6 +77,7 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
         info = read_json(framework / "framework.info")
         if not isinstance(info, dict):
             log.warning("skipping framework %s: its framework.info is not readable", framework.name)
+            checkpoints.close_runs(FrameworkId(framework.name))
             continue
         mine = list(_runs(framework))
         runs += _worth_keeping([run for run in mine if isinstance(run, Run)])

@@ -119,6 +119,19 @@ def test_what_is_half_there_is_skipped(checkpoints: Checkpoints, tmp_path: Path)
     assert [run.container_id for run in recovered(checkpoints).runs] == ["c2"]
 
 
+def test_the_tasks_of_a_framework_that_was_skipped_are_not_taken_up_when_it_is_back(
+    checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    checkpoints.save_framework(FRAMEWORK_ID, framework())
+    checkpoints.save_task(key(), "c1", task())
+    # The power went before it was on the disk; the next one is, as the framework has launched again.
+    next(tmp_path.rglob("framework.info")).write_bytes(b"{")
+    assert recovered(checkpoints, "boot-2").runs == ()
+    checkpoints.save_framework(FRAMEWORK_ID, framework())
+    checkpoints.save_task(key("t2"), "c2", task("t2"))
+    assert [(run.container_id, run.complete) for run in recovered(checkpoints).runs] == [("c1", True), ("c2", False)]
+
+
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Unavailable, match="work_dir"):
