@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mesos_gpu.marathon.decisions import residency
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.instances import Cause, Goal, Instance, Phase, Task, moved
 from mesos_gpu.marathon.model.jobs import run_of
@@ -88,7 +89,7 @@ def after_end(draft: Draft, instance: Instance, *, replaced: bool) -> None:
         return
     if instance.task is not None:
         draft.kills.drop(instance.task.id)
-        if instance.reservation is not None:
+        if instance.reservation is not None and not residency.never_there(instance.task):
             # That of a pod is a name of ours for several.
             task_id = None if instance.task.containers else instance.task.id
             used = replace(instance.reservation, last_task_id=task_id, last_state=instance.task.state)

@@ -29,6 +29,7 @@ from mesos_gpu.mesos.resources import Resources
 
 Operation = Mapping[str, Any]
 
+_NOT_THERE = frozenset(("TASK_GONE", "TASK_DROPPED", "TASK_UNKNOWN", "TASK_LOST"))
 RELEASE_S = 3600.0
 """For so long offers are asked for to give back what nobody needs; later it must happen to come in one."""
 
@@ -213,14 +214,19 @@ def after_subscribing(draft: Draft) -> None:
             draft.instances.put(instance.id, replace(instance, reservation=replace(known, since_s=draft.now_s)))
 
 
-def in_doubt(instance: Instance, now_s: float) -> Instance:
-    """Return an instance whose first task its agent does not know: what was reserved for it may not have got there.
+def never_there(task: Task) -> bool:
+    """Tell whether a task has ended of which its agent knew nothing: what was sent to the agent with it is in doubt."""
+    return task.state in _NOT_THERE and task.started_at_s is None
 
-    A master offers what it was asked to reserve before the agent has it; an agent whose connection broke then comes
-    back without. An offer confirms it again, or it is reserved anew.
+
+def in_doubt(instance: Instance, now_s: float) -> Instance:
+    """Return an instance whose agent has known none of its tasks: what was reserved for it may not have got there.
+
+    A master offers what it was asked to reserve before the agent has it, as often as it is asked; an agent whose
+    connection broke then comes back without. An offer confirms it again, or it is reserved anew.
     """
     known = instance.reservation
-    if known is None or known.last_task_id is not None or instance.released:
+    if known is None or known.last_state is not None or instance.released:
         return instance
     return replace(instance, reservation=replace(known, confirmed=False, since_s=now_s))
 

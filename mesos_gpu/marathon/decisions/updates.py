@@ -39,7 +39,6 @@ MAX_MESSAGE = 10_000
 """Characters kept of a status message."""
 # Nothing runs then, or it is being ended already.
 _NOTHING_TO_END = (Cause.TASK_ENDED, Cause.TASK_UNREACHABLE, Cause.TASK_KILLING)
-_NOT_THERE = ("TASK_GONE", "TASK_DROPPED", "TASK_UNKNOWN", "TASK_LOST")
 
 
 def take_status(draft: Draft, status: TaskStatus) -> None:
@@ -110,7 +109,7 @@ def _move(
         if "TASK_GONE_BY_OPERATOR" in (after.state, *(container.state for container in after.containers)):
             # That agent will not come back, nor will what it kept (InstanceUpdater.shouldAbandonReservation).
             instance = replace(instance, reservation=None)
-        elif after.state in _NOT_THERE and task.started_at_s is None:
+        elif residency.never_there(after):
             instance = residency.in_doubt(instance, draft.now_s)
         if after.gang is not None and after.state == "TASK_FINISHED" and instance.wanted and not was_ending:
             draft.put_instance(instance)  # it has done its part; when all have, they start again (gangs.mend)

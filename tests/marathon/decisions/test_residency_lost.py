@@ -187,6 +187,37 @@ def test_what_is_offered_again_is_in_doubt_no_more(run: Run, agent: Agent) -> No
     assert len(agent.volumes) == 1
 
 
+def test_what_is_offered_once_more_and_not_there_again_is_in_doubt_again(run: Run, agent: Agent) -> None:
+    run.put(resident())
+    before: set[str] = set()
+    for _ in range(2):
+        # The master offers what it was asked to reserve for as long as it has not heard of the agent again.
+        while not agent.tasks:
+            agent.offer()
+        (task,) = agent.tasks
+        before.add(one(run).id)
+        agent.end(task, "TASK_GONE")
+        assert not one(run).reservation.confirmed
+    run.do(Tick(), after_s=SHARED.reservation_timeout_s + 1)
+    run.do(Tick(), after_s=1)
+    assert before.isdisjoint(instance.id for instance in run.state.instances_of("/a"))
+
+
+def test_what_a_task_has_used_is_never_in_doubt(run: Run, agent: Agent) -> None:
+    run.put(resident())
+    agent.settle()
+    (ran,) = agent.tasks
+    agent.end(ran, "TASK_GONE")
+    kept = one(run).reservation
+    assert (kept.last_task_id, kept.confirmed) == (ran, True)
+    while not agent.tasks:
+        agent.offer()
+    (task,) = agent.tasks
+    agent.end(task, "TASK_DROPPED")
+    kept = one(run).reservation
+    assert (kept.last_task_id, kept.confirmed) == (ran, True)
+
+
 def test_a_new_process_gives_unconfirmed_reservations_their_time_anew(run: Run, agent: Agent) -> None:
     run.put(resident())
     agent.offer()
