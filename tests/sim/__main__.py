@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import multiprocessing
 import os
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from tests.sim.folders import end_with_parent, memory, own_folder, sweep
 
 _STILL = 0x0040000
 """ADDR_NO_RANDOMIZE of personality(2): sets of objects, which are ordered by address, have the same order again."""
@@ -52,6 +56,9 @@ def main() -> int:
     )
     parser.add_argument("--log", action="store_true", help="print every line of the history")
     wishes = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was begun is put away
+    for kept in {memory(), Path(tempfile.gettempdir())}:
+        sweep(kept)
     if wishes.seconds is not None:
         wishes.minutes = wishes.seconds / 60
     if wishes.planted is not None:
@@ -84,7 +91,26 @@ def _play_all(wishes: Any) -> int:
     seeds = range(wishes.seed, sys.maxsize if wishes.minutes is not None else wishes.seed + wishes.seeds)
     told: Any = context.SimpleQueue()
     playing: dict[int, Any] = {}
-    waiting, bad, hours, count = iter(seeds), 0, 0.0, 0
+    waiting = iter(seeds)
+    with contextlib.ExitStack() as at_end:
+        folder = at_end.enter_context(own_folder(memory()))
+        at_end.callback(lambda: [process.join() for process in playing.values()])
+        at_end.callback(lambda: [process.kill() for process in playing.values()])
+        bad, hours, count = _play_each(wishes, waiting, playing, told, context, folder)
+    took_s = _clock() - began_s
+    spent_s = _processor_s()
+    print(
+        f"{count} histories of {hours:.1f} simulated hours in {took_s:.0f} s ({spent_s:.0f} s of processors,", end=" "
+    )
+    print(f"{hours / spent_s * 3600 if spent_s else 0:.0f} hours in an hour of one); {bad} broke something")
+    return 1 if bad else 0
+
+
+def _play_each(
+    wishes: Any, waiting: Any, playing: dict[int, Any], told: Any, context: Any, folder: Path
+) -> tuple[int, float, int]:
+    """Play them; return how many broke something, how many hours they had, and how many there were."""
+    bad, hours, count = 0, 0.0, 0
     while True:
         late = wishes.minutes is not None and _processor_s() > wishes.minutes * 60 * wishes.jobs
         late = late or (wishes.first and bad > 0)
@@ -92,7 +118,7 @@ def _play_all(wishes: Any) -> int:
             seed = next(waiting, None)
             if seed is None:
                 break
-            playing[seed] = context.Process(target=_play, args=(seed, wishes, told))
+            playing[seed] = context.Process(target=_play, args=(seed, wishes, told, folder / f"{seed:019d}"))
             playing[seed].start()
         if not playing:
             break
@@ -110,13 +136,7 @@ def _play_all(wishes: Any) -> int:
             print(f"  FOUND, again by {_again(seed, wishes)} --log:")
             for finding in verdict.findings:
                 print("  - " + finding.replace("\n", "\n    "), flush=True)
-    took_s = _clock() - began_s
-    spent_s = _processor_s()
-    print(
-        f"{count} histories of {hours:.1f} simulated hours in {took_s:.0f} s ({spent_s:.0f} s of processors,", end=" "
-    )
-    print(f"{hours / spent_s * 3600 if spent_s else 0:.0f} hours in an hour of one); {bad} broke something")
-    return 1 if bad else 0
+    return bad, hours, count
 
 
 def _again(seed: int, wishes: Any) -> str:
@@ -136,11 +156,11 @@ def _find_planted(wishes: Any) -> int:
     from tests.sim.hunting import hunt, patches
 
     missed = 0
-    with tempfile.TemporaryDirectory() as folder:
+    with own_folder(Path(tempfile.gettempdir())) as folder:
         for patch in patches():
             if wishes.planted and patch.stem not in wishes.planted:
                 continue
-            found = hunt(patch, Path(folder), minutes=wishes.minutes or 10.0, seed=wishes.seed, hours=wishes.hours)
+            found = hunt(patch, folder, minutes=wishes.minutes or 10.0, seed=wishes.seed, hours=wishes.hours)
             missed += not found.found
             which = f"found by seed {found.seed}, " if found.found else "MISSED, "
             took = f"{found.histories} histories, {found.processor_s:.0f} s of a processor"
@@ -148,13 +168,13 @@ def _find_planted(wishes: Any) -> int:
     return 1 if missed else 0
 
 
-def _play(seed: int, wishes: Any, told: Any) -> None:
+def _play(seed: int, wishes: Any, told: Any, root: Path) -> None:
     import traceback
 
     from tests.sim.history import Plan, play
 
-    there = Path("/dev/shm")
-    root = Path(tempfile.mkdtemp(prefix="mesos-gpu-sim-", dir=there if there.is_dir() else None))
+    end_with_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     pauses, services = (wishes.people, wishes.faults), (wishes.masters, wishes.marathons)
     actors = None if wishes.actors is None else tuple(wishes.actors)
     plan = Plan(seed, wishes.hours, wishes.agents, wishes.gpus, *pauses, *services, actors, wishes.first)

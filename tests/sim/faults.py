@@ -14,15 +14,20 @@ from mesos_gpu.marathon.model.jobs import CORRECTION_S
 
 if TYPE_CHECKING:
     from tests.sim.services import Cluster
-    from tests.sim.world import World
+    from tests.sim.world import Host, World
 
-LONGEST_CUT_S = 400.0
+LONGEST_CUT_S = 1200.0
 HOW_OFTEN = {"kill": 5, "kill_while_writing": 6, "cut": 5, "slow": 2, "power": 2, "clock": 1, "quorum": 1}
 HOW_OFTEN |= {"kill_while_sending": 4, "cut_while_sending": 4, "kill_executor": 1, "freeze": 3, "flap": 2, "storm": 1}
 """How often each kind comes, beside the others, before a seed makes it up to four times as often or as rare."""
 LEFT_OUT = 0.3
 """How many of the kinds a history does without: what some hide, others show."""
 LONGEST_FREEZE_S = 200.0
+HAUNTED = 0.6
+"""How many histories have faults that come when somebody does something, beside those that come at any time."""
+LONGEST_AFTER_S = 10.0
+CONGESTED = 0.25
+"""How often what was cut off is slow for a while when it is back: everybody sends what had to wait."""
 
 
 def span(chance: Random, least_s: float, most_s: float) -> float:
@@ -46,13 +51,25 @@ def some_kinds(seed: int) -> dict[str, float]:
     return swarm(seed, "faults", HOW_OFTEN)
 
 
+def haunt_of(seed: int) -> float:
+    """Return how often something breaks just when somebody has asked for something, in the history of a seed."""
+    chance = Random(f"haunt of {seed}")
+    return chance.uniform(0.05, 0.5) if chance.random() < HAUNTED else 0.0
+
+
+def count_to(chance: Random, most: int) -> int:
+    """Return which of the next ones it is to be: as often one of the first few as of the many after them."""
+    return int(span(chance, 1.0, most + 1.0))
+
+
 @dataclass
 class Faults:
-    """Things break as long as `going` is so; `kinds` says which, and how often."""
+    """Things break as long as `going` is so; `kinds` says which, and how often; `haunt`: see haunt_of."""
 
     world: World
     cluster: Cluster
     kinds: dict[str, float]
+    haunt: float = 0.0
     going: bool = True
     count: int = 0
     on_fault: list[Callable[[], None]] = field(default_factory=list)
@@ -67,10 +84,21 @@ class Faults:
             await asyncio.sleep(chance.uniform(0.0, 3.0) if together else chance.expovariate(1 / pause_s))
             if not self.going:
                 return
-            self.count += 1
-            getattr(self, chance.choices(list(self.kinds), list(self.kinds.values()))[0])()
-            for told in self.on_fault:
-                told()
+            self._break()
+
+    def _break(self) -> None:
+        if not self.going:
+            return
+        self.count += 1
+        getattr(self, self.world.random.choices(list(self.kinds), list(self.kinds.values()))[0])()
+        for told in self.on_fault:
+            told()
+
+    def acted(self) -> None:
+        """Somebody asks for something: that is when most is on its way, and when it is worst if something breaks."""
+        chance = self.world.random
+        if self.going and self.haunt and chance.random() < self.haunt:
+            self.world.soon(span(chance, 0.001, LONGEST_AFTER_S), self._break)
 
     def kill(self) -> None:
         """A service is killed; sometimes several at one moment."""
@@ -96,9 +124,9 @@ class Faults:
         def spring() -> None:
             self.world.tell("faults", f"{one.name} is cut off from {other.name} for {lasts_s:.1f} s")
             self.world.network.partition(one, other)
-            self.world.soon(lasts_s, self.world.network.heal, frozenset((one.name, other.name)))
+            self.world.soon(lasts_s, self._heal, one, [other])
 
-        self.world.network.trap(one, other, chance.randint(1, 30), spring)
+        self.world.network.trap(one, other, count_to(chance, 30), spring)
 
     def kill_executor(self) -> None:
         """An executor is killed, and its container ends with it."""
@@ -131,16 +159,29 @@ class Faults:
         names = ", ".join(other.name for other in others)
         lasts_s = span(chance, 0.5, LONGEST_CUT_S)
         self.world.tell("faults", f"{one.name} is cut off from {names} for {lasts_s:.1f} s")
-        pairs = [frozenset((one.name, other.name)) for other in others]
-        self.world.soon(lasts_s, self.world.network.heal, *pairs)
+        self.world.soon(lasts_s, self._heal, one, others)
+
+    def _heal(self, one: Host, others: list[Host]) -> None:
+        """Let what comes from a host to others pass again; it may have to queue for a while."""
+        chance = self.world.random
+        if self.going and chance.random() < CONGESTED:
+            for other in others:
+                self._congest(one, other, span(chance, 1.0, 100.0))
+        self.world.network.heal(*(frozenset((one.name, other.name)) for other in others))
+
+    def _congest(self, one: Host, other: Host, lasts_s: float) -> None:
+        self.world.network.slow(one, other, self.world.random.uniform(0.05, 5.0))
+        self.world.soon(lasts_s, self.world.network.slow, one, other, 0.0)
 
     def slow(self) -> None:
         """What passes between two hosts is slow for a while."""
         chance = self.world.random
         one, other = chance.sample([self.cluster.host_of(name) for name in self.cluster.names], 2)
+        if chance.random() < 0.5:
+            # Nearly all of what is sent is to and from the master.
+            one = chance.choice([master for master in self.cluster.masters if master is not other] or [one])
         self.world.tell("faults", f"{one.name} to {other.name} is slow")
-        self.world.network.slow(one, other, chance.uniform(0.05, 5.0))
-        self.world.soon(chance.uniform(1.0, 200.0), self.world.network.slow, one, other, 0.0)
+        self._congest(one, other, chance.uniform(1.0, 200.0))
 
     def power(self) -> None:
         """A host loses its power."""

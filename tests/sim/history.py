@@ -14,7 +14,7 @@ from typing import Any
 # What services import when they need it first is there before any history: it would be each one's own work.
 import mesos_gpu.placement.fleet  # noqa: F401
 from tests.sim.actors import Actor, Stage, drawn
-from tests.sim.faults import Faults, some_kinds, swarm
+from tests.sim.faults import Faults, haunt_of, some_kinds, swarm
 from tests.sim.guest import Guest
 from tests.sim.health import Checked
 from tests.sim.install import begin
@@ -95,7 +95,8 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     world.tell("shape", str(shape))
     judge = Judge(world, cluster)
     people = People(world, cluster, sum(cluster.gpus.values()), acts_of(plan.seed))
-    faults = Faults(world, cluster, some_kinds(plan.seed))
+    faults = Faults(world, cluster, some_kinds(plan.seed), haunt_of(plan.seed))
+    people.on_act.append(faults.acted)
     person = world.spawn("person", world.add_host("person"))
     if Random(f"guest at {plan.seed}").random() < GUESTS:
         judge.guest = Guest.drawn(world, cluster)
@@ -112,6 +113,8 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     for actor in actors:
         visitor = world.spawn(actor.name, world.add_host(actor.name))
         world.soon(90.0, _visit, actor.work(), visitor, process=visitor)
+    watchman = world.spawn("judge", world.add_host("judge"))
+    world.soon(0.0, _visit, judge.watch(), watchman, process=watchman)
     for name in cluster.names:
         cluster.start(name)
     tasks: list[asyncio.Task[None]] = []

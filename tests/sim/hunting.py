@@ -11,6 +11,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.sim.folders import end_with_parent
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 APPLY = ("git", "apply", "-C1", "--whitespace=nowarn")
@@ -39,7 +41,7 @@ def planted(patch: Path, folder: Path) -> Path:
     """Return a copy of the tree, below an empty folder, with this defect. Raises CalledProcessError."""
     tree = folder / patch.stem
     for name in COPIED:
-        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("node_modules"))
     subprocess.run([*APPLY, str(patch)], cwd=tree, check=True, capture_output=True)
     return tree
 
@@ -64,6 +66,7 @@ def hunt(patch: Path, folder: Path, *, minutes: float, seed: int = 1, hours: flo
             shutil.rmtree(tree)
             return Found(patch.stem, True, played, seed, spent_s, said)
         said, seed = f"seed {seed} breaks something without it: {said}", seed + 1
+        print(said, flush=True)  # a defect that nobody has planted
     shutil.rmtree(tree)
     return Found(patch.stem, False, played, None, spent_s, said)
 
@@ -73,6 +76,8 @@ def _play(tree: Path, seed: int, hours: float, *words: str) -> tuple[subprocess.
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONHASHSEED", "PYTHONPATH")}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "tests.sim", "--seed", str(seed), "--hours", str(hours), "--jobs", "1", *words]
-    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tree, env=environment, capture_output=True, text=True, check=False, preexec_fn=end_with_parent
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

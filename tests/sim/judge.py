@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.sim.machine import Container, Machine
-from tests.sim.people import GANG, TIMED, TIMED_EVERY_S
+from tests.sim.people import GANG, LONE, TIMED, TIMED_EVERY_S
 from tests.sim.statuses import Statuses
 
 if TYPE_CHECKING:
@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 ENDS = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR"))
+OVER = ENDS | {"TASK_DROPPED", "TASK_GONE", "TASK_LOST"}
 LIVE = frozenset(("TASK_STAGING", "TASK_STARTING", "TASK_RUNNING", "TASK_KILLING"))
 BY_A_PROCESS = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED"))
+LOOK_S = 60.0
+"""How often the judge looks whether there is peace."""
+CALM_S = 420.0
+"""After so long without any trouble a master, and an agent, know of each other's tasks."""
 
 
 class Judge:
@@ -32,6 +37,8 @@ class Judge:
         self.begun: Counter[str] = Counter()
         self.ended: dict[str, str] = {}
         self._runs: dict[str, str] = {}
+        self._places: dict[str, tuple[Machine, int]] = {}
+        self._heard: set[str] = set()
         self._last_s: dict[str, float] = {}
         self._told: dict[tuple[str, str], str] = {}
         for machine in cluster.machines.values():
@@ -51,12 +58,26 @@ class Judge:
         self.begun[task] += 1
         if self.begun[task] > 1:
             self.world.finding(f"task {task} was started {self.begun[task]} times")
+        if task.startswith(LONE):
+            others = [name for name in self.running() if name.split(".")[0] == task.split(".")[0] and name != task]
+            if others:
+                self.world.finding(f"never two of it may run: {task}, {others}")
         if task.startswith(TIMED) and container.executor is None:
             self._timed(task.split("_")[0], task)
         if task.startswith(("job-", TIMED)):
             run = task.split(".")[0]
-            if self._runs.setdefault(run, task) != task:
+            self._places[task] = (machine, machine.host.boots)
+            first = self._runs.setdefault(run, task)
+            if first != task and not self._forgotten(first):
                 self.world.finding(f"a run was carried out twice: {self._runs[run]}, {task}")
+
+    def _forgotten(self, task: str) -> bool:
+        """Tell whether the power took all that an agent had written of a task, before anybody heard of it.
+
+        What is written of a launch is not synced, as in Mesos: then nobody can know that it ever was.
+        """
+        machine, boot = self._places[task]
+        return machine.host.boots != boot and task not in self._heard
 
     def _timed(self, job: str, task: str) -> None:
         """A run of a job that never has two at a time begins."""
@@ -79,6 +100,8 @@ class Judge:
         self.statuses.told(status)
         self.world.tell("status", f"{task} {state} {status.get('reason', '')} {status.get('message', '')}")
         before = self._told.get((marathon, task))
+        if state in LIVE or state in BY_A_PROCESS:
+            self._heard.add(task)
         if before in ENDS and state in LIVE and "uuid" in status:
             self.world.finding(f"task {task} is {state} after it was {before}")
         if before in (*ENDS, "TASK_RUNNING", "TASK_KILLING") and state == "TASK_DROPPED" and "uuid" in status:
@@ -98,6 +121,66 @@ class Judge:
     def running(self) -> dict[str, str]:
         """Return where each task truly runs."""
         return {task: name for name, machine in self.cluster.machines.items() for task in machine.tasks()}
+
+    # While nothing is broken just now.
+
+    async def watch(self) -> None:
+        """Look again and again whether a master and agents that were left in peace agree; never ends."""
+        before: set[str] = set()
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if not self._calm():
+                before = set()
+                continue
+            now = await self._strangers()
+            for said in sorted(now & before):
+                self.world.finding(f"{said}, and nothing was broken for {CALM_S + LOOK_S:.0f} s")
+            before = now
+
+    def _calm(self) -> bool:
+        """Tell whether every service has run, and each could speak with every other, for long enough."""
+        since_s, processes = self.world.now_s - CALM_S, self.world.processes
+        hosts = [self.cluster.host_of(name) for name in self.cluster.names]
+        if self.cluster.zookeeper is not None:
+            hosts.append(self.cluster.zookeeper.host)
+            if not self.cluster.zookeeper.quorum:
+                return False
+        for name in self.cluster.names:
+            process = processes.get(name)
+            if process is None or process.began_s > since_s or process.frozen_until_s > since_s:
+                return False
+        return all(
+            self.world.network.quiet_since_s(one, other) < since_s
+            for one in hosts
+            for other in hosts
+            if one is not other
+        )
+
+    async def _strangers(self) -> set[str]:
+        """Return what the master that leads says of tasks that is not so, and what it does not know."""
+        state = await self._leading()
+        if state is None:
+            return set()
+        known = {task["id"]: task["state"] for framework in state["frameworks"] for task in framework["tasks"]}
+        truth = self.running()
+        invented = [name for name in known if name not in truth and not self._lazy(name)]
+        said = {f"a master says {known[name]} of {name}, which is nowhere" for name in invented}
+        return said | {
+            f"a master does not know {name}, which runs on {truth[name]}" for name in set(truth) - set(known)
+        }
+
+    async def _leading(self) -> Any:
+        """Return the state of the first master that answers with its own, None without one."""
+        from tests.sim.http import request
+
+        for host in self.cluster.masters:
+            try:
+                answer = await request(f"{host.ip}:5050", "GET", "/master/state")
+            except (OSError, asyncio.TimeoutError):
+                continue
+            if answer.status == 200:
+                return answer.json()
+        return None
 
     # Once everything works again.
 
@@ -208,15 +291,16 @@ class Judge:
             if agent["used_resources"]["gpus"] != held:
                 self.world.finding(f"the master counts {agent['used_resources']['gpus']} GPUs of {name}; taken: {held}")
         tasks = {
-            task["id"]
+            task["id"]: task
             for framework in state["frameworks"]
             for task in framework["tasks"]
-            if not (self._lazy(task["id"]) and task["state"] in ENDS)
+            if not (self._lazy(task["id"]) and task["state"] in OVER)
         }
-        if tasks != set(truth):
-            self.world.finding(
-                f"the master knows the tasks {sorted(tasks - set(truth))} too much, {sorted(set(truth) - tasks)} not"
-            )
+        if set(tasks) != set(truth):
+            surplus, missing = sorted(set(tasks) - set(truth)), sorted(set(truth) - set(tasks))
+            for name in surplus:
+                self.world.tell("master", f"knows {json.dumps(tasks[name])}")
+            self.world.finding(f"the master knows the tasks {surplus} too much, {missing} not")
 
     async def _jobs(self, people: People) -> None:
         for run in people.runs:

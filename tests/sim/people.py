@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +23,15 @@ NOBODY_KNOWS = (502, 503, 504)
 
 
 ACTS = {"create": 4.0, "create_pod": 2.0, "create_keeper": 2.0, "scale": 3.0, "change": 2.0, "remove": 2.0}
-ACTS |= {"run_job": 5.0, "kill_task": 2.0, "schedule_job": 0.5, "create_gang": 1.0}
+ACTS |= {"run_job": 5.0, "kill_task": 2.0, "schedule_job": 0.5, "create_gang": 1.0, "create_lone": 1.5}
 CREATING = frozenset(("create", "create_pod", "create_keeper", "run_job"))
 TIMED = "timed-"
 """How the names of jobs with a schedule begin; each starts at every third minute, and never twice at a time."""
 TIMED_EVERY_S = 180.0
 MOST_TIMED = 2
 GANG = 2
+LONE = "lone-"
+"""How the names of apps begin of which never two may run, whatever becomes of the machine of the one."""
 
 
 def acts_of(seed: int) -> dict[str, float]:
@@ -51,6 +53,8 @@ class Wanted:
     """Whether it has a persistent volume."""
     gang: bool = False
     """Whether its instances start two by two."""
+    lone: bool = False
+    """Whether never two of it may run: people leave it alone, as it is ended before another begins only so."""
 
     @property
     def path(self) -> str:
@@ -82,6 +86,8 @@ class People:
     """Jobs with a schedule."""
     busy: bool = True
     calls: int = 0
+    on_act: list[Callable[[], None]] = field(default_factory=list)
+    """Told when something is asked for that changes something."""
     _count: int = 0
 
     async def work(self, pause_s: float) -> None:
@@ -101,6 +107,8 @@ class People:
         if len(self.cluster.marathons) > 1:
             where = self.world.random.choice(self.cluster.marathons)
         self.calls += 1
+        for told in self.on_act if method != "GET" else ():
+            told()
         try:
             answer = await request(f"{where.ip}:8080", method, path, body, patience_s=PATIENCE_S)
         except (OSError, asyncio.TimeoutError) as error:
@@ -157,6 +165,23 @@ class People:
         if answer is None or answer.status == 201:
             self.apps[name] = Wanted(1, gpus, True, sure=answer is not None, keeps=True)
 
+    async def create_lone(self) -> None:
+        """Create an app of which never two may run: a database, or whatever holds what is outside of the cluster."""
+        gpus = self.world.random.choice((0, 1))
+        if len(self.apps) >= MOST_APPS or self._asked() + gpus > self.gpus // 2:
+            return
+        self._count += 1
+        name = f"/{LONE}{self._count}"
+        body = {
+            "id": name, "cmd": "serve", "cpus": 0.1, "mem": 32, "gpus": gpus, "instances": 1,
+            "unreachableStrategy": "disabled",
+            "upgradeStrategy": {"minimumHealthCapacity": 0, "maximumOverCapacity": 0},
+            "backoffSeconds": 1, "backoffFactor": 1.15, "maxLaunchDelaySeconds": 30,
+        }  # fmt: skip
+        answer = await self.ask("POST", "/v2/apps", body)
+        if answer is None or answer.status == 201:
+            self.apps[name] = Wanted(1, gpus, True, sure=answer is not None, lone=True)
+
     async def create_pod(self) -> None:
         """Create a pod of two containers, one of which may have GPUs."""
         chance = self.world.random
@@ -207,7 +232,7 @@ class People:
 
     async def scale(self) -> None:
         """Change how many instances an app has."""
-        name = self._one()
+        name = self._one(changing=True)
         if name is None:
             return
         wanted = self.apps[name]
@@ -225,7 +250,7 @@ class People:
 
     async def change(self) -> None:
         """Give an app another command: its instances are replaced."""
-        name = self._one()
+        name = self._one(changing=True)
         if name is None:
             return
         self._count += 1
@@ -296,7 +321,7 @@ class People:
 
     async def kill_task(self) -> None:
         """Kill an instance of an app; another takes its place."""
-        name = self._one()
+        name = self._one(changing=True)
         if name is None or self.apps[name].pod:
             return
         answer = await self.ask("GET", f"/v2/apps{name}/tasks")
@@ -305,8 +330,9 @@ class People:
         task = self.world.random.choice(sorted(task["id"] for task in answer.json()["tasks"]))
         await self.ask("DELETE", f"/v2/apps{name}/tasks/{task}")
 
-    def _one(self) -> str | None:
-        return self.world.random.choice(sorted(self.apps)) if self.apps else None
+    def _one(self, *, changing: bool = False) -> str | None:
+        known = sorted(name for name, wanted in self.apps.items() if not (changing and wanted.lone))
+        return self.world.random.choice(known) if known else None
 
     def _asked(self) -> int:
         return sum(wanted.gpus * (1 if wanted.keeps else wanted.instances) for wanted in self.apps.values())

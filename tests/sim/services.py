@@ -22,6 +22,7 @@ from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.gpu.null import NullDriver
 from mesos_gpu.marathon import configuration as marathon_configuration
 from mesos_gpu.marathon import service as marathon_service
+from mesos_gpu.marathon.engine.election import EXIT_LEADERSHIP_LOST, EXIT_ZOOKEEPER_LOST
 from mesos_gpu.marathon.flags import FLAGS as MARATHON_FLAGS
 from mesos_gpu.marathon.flags import TOGGLES, switched
 from mesos_gpu.marathon.store.sqlite import SqliteStore
@@ -34,7 +35,7 @@ from mesos_gpu.process.front import Front
 from mesos_gpu.process.program import PROGRAM_FLAGS
 from tests.sim import executors
 from tests.sim.disk import step
-from tests.sim.faults import span
+from tests.sim.faults import count_to, span
 from tests.sim.link import SimulatedLink
 from tests.sim.loop import numbered
 from tests.sim.machine import Machine, SimulatedContainers
@@ -43,6 +44,8 @@ from tests.sim.zookeeper import PORT as ZOOKEEPER_PORT
 from tests.sim.zookeeper import Client, Ensemble
 
 MASTER_PORT, AGENT_PORT, MARATHON_PORT = 5050, 5051, 8080
+MAY_END = frozenset(f"exit {status}" for status in (0, EXIT_LEADERSHIP_LOST, EXIT_ZOOKEEPER_LOST))
+"""How services end by themselves, 0 being that of agents that were marked as gone; anything else is a finding."""
 HARMLESS = ("Task was destroyed but it is pending", "Unclosed", "Task exception was never retrieved")
 
 
@@ -192,8 +195,8 @@ class Cluster:
             self.world.tell(process.name, f"ends by itself: {why}")
             for told in self.on_exit:
                 told(process, why)
-            if "do not add up" in why:
-                self.world.finding(f"{process.name}: {why}")
+            if not _may_end(why):
+                self.world.finding(f"{process.name} ends by itself: {why}")
             self.world.kill(process, why=why)
             self.world.soon(1.0, self._restart, process.name)
 
@@ -215,7 +218,7 @@ class Cluster:
         process = self.world.processes.get(name)
         if process is None:
             return
-        process.fatal_in = self.world.random.randint(1, 40)
+        process.fatal_in = count_to(self.world.random, 40)
         pause_s = span(self.world.random, 0.2, 60.0)
         process.at_end.append(lambda: self.world.soon(pause_s, self._restart, name))
 
@@ -224,7 +227,7 @@ class Cluster:
         process = self.world.processes.get(name)
         if process is None:
             return
-        process.fatal_send = self.world.random.randint(1, 60)
+        process.fatal_send = count_to(self.world.random, 60)
         pause_s = span(self.world.random, 0.2, 60.0)
         process.at_end.append(lambda: self.world.soon(pause_s, self._restart, name))
 
@@ -345,6 +348,11 @@ class Cluster:
         root = logging.getLogger()
         root.handlers = [_LogOfWorld(world)]
         root.setLevel(logging.INFO)
+
+
+def _may_end(why: str) -> bool:
+    """Tell whether a service may give up for this: for ZooKeeper's sake, or as another leads."""
+    return "ZooKeeper" in why or "another scheduler has taken over" in why or why in MAY_END
 
 
 def _names(service: str, count: int) -> list[str]:
