@@ -1,7 +1,7 @@
 """How many GPUs placement fills, by policy, on published pod lists.
 
     ./run bench placement --trace FOLDER [--lists default,cpu050] [--seeds 10] [--policies fgd,capacity]
-    ./run bench placement --trace FOLDER --through-offers [--every 8]
+    ./run bench placement --trace FOLDER --through-offers [--every 4] [--card-gib 100] [--together 64]
                                          the same through the deciding cores of master and Marathon
 
 FOLDER (or MESOS_GPU_TRACES) holds openb_node_list_gpu_node.csv and openb_pod_list_*.csv, gzipped or not, of
@@ -10,6 +10,11 @@ Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Desc
 pods of a list and random ones of them again until 1.3 times the GPUs are asked for, in random order; placed one after
 another, none leaves, one that fits nowhere is skipped. The figure is the part of all GPUs, in %, that is given out when
 pods asking for all of them have come. Beside it: the spread over the seeds, and what one decision takes.
+
+Through offers every card is shared (--shared_gpus), and every pod asks by gpuShare: so many thousandths of a card are
+as many of its GiB, rounded up, and of its slices, rounded down; whole cards are all GiB and slices of as many cards.
+With cards of 100 GiB nothing is lost, as the lists ask for hundredths; with cards of 16 GiB a pod of 460 thousandths
+takes 500. Pods come --together: they are asked for one after another, then all machines are offered once for all of them.
 """
 
 from __future__ import annotations
@@ -22,12 +27,14 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
+from benchmarks.kept.figures import figure
 from mesos_gpu.placement.demand import WHOLE, Demand, Machine
 from mesos_gpu.placement.fleet import Fleet
 from mesos_gpu.placement.policies import BEST, POLICIES
@@ -47,12 +54,27 @@ PUBLISHED = {
 """FGD's, of the trace's own simulator."""
 POLICIES_SHOWN = ("first_fit", "best_fit", "fgd", BEST)
 ASKED_FOR = 1.3
+SEEDS = 10
 
 
 @dataclass(frozen=True)
 class Outcome:
+    """What was filled of all GPUs, in %, and what each decision took; through offers, each pod."""
+
     filled: float
     decisions_us: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How pods come to machines: each `every`th of the trace. `card_gib`: through offers, of cards of so much memory;
+    0: without.
+    """
+
+    folder: Path
+    every: int = 1
+    card_gib: int = 0
+    together: int = 1
 
 
 def rows_of(path: Path) -> Iterator[dict[str, str]]:
@@ -67,11 +89,12 @@ def table(folder: Path, name: str) -> Path:
     raise SystemExit(f"bench placement: looked for {name}.csv or {name}.csv.gz in {folder}; it is in neither")
 
 
-def machines_of(folder: Path) -> dict[str, Machine]:
-    return {
+def machines_of(folder: Path, every: int = 1) -> dict[str, Machine]:
+    machines = {
         row["sn"]: Machine(int(row["cpu_milli"]), int(row["memory_mib"]), (WHOLE,) * int(row["gpu"]), row["model"])
         for row in rows_of(table(folder, "openb_node_list_gpu_node"))
     }
+    return dict(list(machines.items())[::every])
 
 
 def pods_of(folder: Path, name: str) -> list[Demand]:
@@ -95,62 +118,120 @@ def arrivals(pods: Sequence[Demand], total_milli: int, seed: int) -> list[Demand
     return coming
 
 
-def fill(folder: Path, name: str, policy: str, seed: int) -> Outcome:
-    machines = machines_of(folder)
-    total = sum(machine.free_milli for machine in machines.values())
-    fleet = Fleet(machines, POLICIES[policy])
-    asked = given = 0
-    took: list[float] = []
-    for pod in arrivals(pods_of(folder, name), total, seed):
+def until_all_is_asked_for(pods: Iterable[Demand], total_milli: int) -> Iterator[Demand]:
+    asked = 0
+    for pod in pods:
         asked += pod.gpu_milli
-        if asked > total:
-            break
+        if asked > total_milli:
+            return
+        yield pod
+
+
+def fill(way: Way, name: str, policy: str, seed: int) -> Outcome:
+    machines = machines_of(way.folder, way.every)
+    total = sum(machine.free_milli for machine in machines.values())
+    coming = until_all_is_asked_for(arrivals(pods_of(way.folder, name), total, seed), total)
+    given, took = (through_offers if way.card_gib else by_the_policy)(machines, coming, policy, way)
+    return Outcome(100 * given / total, tuple(took))
+
+
+def by_the_policy(
+    machines: dict[str, Machine], coming: Iterator[Demand], policy: str, way: Way
+) -> tuple[int, list[float]]:
+    fleet, given, took = Fleet(machines, POLICIES[policy]), 0, []
+    for pod in coming:
         began = time.thread_time()
         place = fleet.place(pod)
         took.append((time.thread_time() - began) * 1e6)
         given += pod.gpu_milli if place is not None else 0
-    return Outcome(100 * given / total, tuple(took))
+    return given, took
 
 
-def fill_through_offers(folder: Path, name: str, policy: str, seed: int, every: int) -> Outcome:
-    """Do the same by real deciding cores of master and Marathon: whole GPUs, on each `every`th machine of the trace."""
-    machines = dict(list(machines_of(folder).items())[::every])
-    total = sum(machine.free_milli for machine in machines.values())
-    cluster = ReplayedCluster(machines, policy, offer_window_s=0.0)
-    pods = [pod for pod in pods_of(folder, name) if not pod.share_milli]
-    chance = random.Random(seed)
-    asked = given = 0
-    took: list[float] = []
-    for number in range(1_000_000):
-        pod = chance.choice(pods)
-        asked += pod.gpu_milli
-        if asked > total:
-            break
+def through_offers(
+    machines: dict[str, Machine], coming: Iterator[Demand], policy: str, way: Way
+) -> tuple[int, list[float]]:
+    """Do the same by the deciding cores of master and Marathon, and agents that refuse what theirs would."""
+    cluster = ReplayedCluster(machines, policy, offer_window_s=0.0, card_gib=way.card_gib)
+    given, took, came = 0, list[float](), 0
+    while pods := list(islice(coming, way.together)):
         began = time.thread_time()
-        cluster.start(str(number), pod, float("inf"))
+        named = [(str(came + at), pod) for at, pod in enumerate(pods)]
+        cluster.start_together(named)
         cluster.until(cluster.now_s + 2.0)
-        took.append((time.thread_time() - began) * 1e6)
-        if cluster.waiting:
-            cluster.give_up(str(number), pod)
-        else:
-            given += pod.gpu_milli
-    return Outcome(100 * given / total, tuple(took))
+        run = {running.run_id for running in cluster.running.values()}
+        for run_id, pod in named:
+            if run_id in run:
+                given += pod.gpu_milli
+            else:
+                cluster.give_up(run_id, pod)
+        came += len(pods)
+        took += [(time.thread_time() - began) / len(pods) * 1e6] * len(pods)
+    return given, took
 
 
-def show_through_offers(folder: Path, names: Sequence[str], policies: Sequence[str], seeds: int, every: int) -> None:
-    print(f"\nThrough offers, by the cores of master and Marathon: whole GPUs, each {every}th machine; ms for one pod")
-    print(f"{'list':<12}" + "".join(f"{policy:>16}" for policy in policies) + "  pod p50")
-    with ProcessPoolExecutor() as pool:
+@dataclass(frozen=True)
+class Mean:
+    """Of several seeds."""
+
+    filled: tuple[float, ...]
+    decisions_us: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return statistics.mean(self.filled)
+
+    @property
+    def spread(self) -> float:
+        return statistics.stdev(self.filled) if len(self.filled) > 1 else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} ± {self.spread:.2f}"
+
+
+def measured(pool: ProcessPoolExecutor, way: Way, name: str, policy: str, seeds: int) -> Mean:
+    outcomes = list(pool.map(partial(fill, way, name, policy), range(seeds)))
+    took = sorted(us for outcome in outcomes for us in outcome.decisions_us)
+    return Mean(tuple(outcome.filled for outcome in outcomes), tuple(took))
+
+
+def show(way: Way, names: Sequence[str], policies: Sequence[str], seeds: int, processes: int | None) -> list[float]:
+    """Print the table and keep its figures; return what each list gains by the last policy over published FGD."""
+    gains = []
+    beside = ("no offers between",) if way.card_gib else ()
+    print(f"{'list':<12}{'published FGD':>14}" + "".join(f"{p:>18}" for p in (*policies, *beside)) + f"{'gain':>8}")
+    with ProcessPoolExecutor(processes) as pool:
         for name in names:
-            line, took = f"{name:<12}", [0.0]
-            for policy in policies:
-                rest = repeat(folder), repeat(name), repeat(policy), range(seeds), repeat(every)
-                outcomes = list(pool.map(fill_through_offers, *rest))
-                filled = [outcome.filled for outcome in outcomes]
-                spread = statistics.stdev(filled) if len(filled) > 1 else 0.0
-                line += f"{statistics.mean(filled):>9.2f} ± {spread:<4.2f}"
-                took = [us for outcome in outcomes for us in outcome.decisions_us]
-            print(line + f"  {statistics.median(took) / 1000:.1f}", flush=True)
+            found = {policy: measured(pool, way, name, policy, seeds) for policy in policies}
+            last, published = found[policies[-1]], PUBLISHED.get(name)
+            if way.card_gib:
+                found[beside[0]] = measured(pool, Way(way.folder, way.every), name, policies[-1], seeds)
+            gain = None if published is None else last.mean - published
+            gains += [] if gain is None else [gain]
+            took = last.decisions_us
+            print(
+                f"{name:<12}{published or '-':>14}"
+                + "".join(f"{each!s:>18}" for each in found.values())
+                + (f"{gain:>+8.2f}" if gain is not None else f"{'-':>8}")
+                + f"  {took[len(took) // 2]:.0f}, {took[len(took) * 99 // 100]:.0f} µs",
+                flush=True,
+            )
+            keep(way, name, policies[-1], found, seeds)
+    return gains
+
+
+def keep(way: Way, name: str, policy: str, found: dict[str, Mean], seeds: int) -> None:
+    last, published = found[policy], PUBLISHED.get(name)
+    others = ", ".join(f"{other} {each}" for other, each in found.items() if other != policy)
+    figure(
+        name,
+        f"{name}: GPUs given out by {policy}" + (" through offers" if way.card_gib else ""),
+        last.mean,
+        "%",
+        beside=None if published is None else ("published FGD", published),
+        better="more",
+        aim=None if published is None or way.every > 1 else 1.0,
+        note=f"{last}, seeds 0 to {seeds - 1}; {others}",
+    )
 
 
 def main() -> None:
@@ -158,9 +239,11 @@ def main() -> None:
     parser.add_argument("--trace", type=Path, default=os.environ.get("MESOS_GPU_TRACES"), metavar="FOLDER")
     parser.add_argument("--lists", help="names, with commas between; default: every published one that is there")
     parser.add_argument("--policies", default=",".join(POLICIES_SHOWN))
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--through-offers", action="store_true", help="print the second table, and only that")
-    parser.add_argument("--every", type=int, default=8, help="of the machines, for the second table; default: 8")
+    parser.add_argument("--every", type=int, default=1, help="take each Nth machine of the trace; default: all")
+    parser.add_argument("--card-gib", type=int, default=100, help="through offers: memory of a card; default: 100")
+    parser.add_argument("--together", type=int, default=64, help="through offers: so many pods at a time; default: 64")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     given = parser.parse_args()
     if given.trace is None:
@@ -176,38 +259,15 @@ def main() -> None:
     unknown = [policy for policy in policies if policy not in POLICIES]
     if unknown:
         parser.error(f"no policy {', '.join(unknown)}; there are {', '.join(POLICIES)}")
-    if given.through_offers:
-        show_through_offers(folder, names, policies, given.seeds, given.every)
-        return
-    print(
-        f"GPUs given out, % of all: mean of seeds 0 to {given.seeds - 1} ± standard deviation; decision: p50, p99 in µs"
-    )
-    print(f"{'list':<12}{'published FGD':>14}" + "".join(f"{p:>16}" for p in policies) + f"{'gain':>8}  decision")
-    gains = []
-    with ProcessPoolExecutor(given.processes) as pool:
-        for name in names:
-            cells, last = [], None
-            for policy in policies:
-                outcomes = list(pool.map(fill, repeat(folder), repeat(name), repeat(policy), range(given.seeds)))
-                filled = [outcome.filled for outcome in outcomes]
-                spread = statistics.stdev(filled) if len(filled) > 1 else 0.0
-                cells.append(f"{statistics.mean(filled):>9.2f} ± {spread:<4.2f}")
-                last = outcomes
-                mean = statistics.mean(filled)
-            assert last is not None
-            took = sorted(us for outcome in last for us in outcome.decisions_us)
-            gain = mean - PUBLISHED[name] if name in PUBLISHED else None
-            gains += [] if gain is None else [gain]
-            print(
-                f"{name:<12}{PUBLISHED.get(name, '-'):>14}"
-                + "".join(cells)
-                + (f"{gain:>+8.2f}" if gain is not None else f"{'-':>8}")
-                + f"  {took[len(took) // 2]:.0f}, {took[len(took) * 99 // 100]:.0f}",
-                flush=True,
-            )
+    way = Way(folder, given.every, given.card_gib if given.through_offers else 0, given.together)
+    what = f"pod, {way.together} together, cards of {way.card_gib} GiB" if way.card_gib else "decision"
+    print(f"GPUs given out, % of all: mean of seeds 0 to {given.seeds - 1} ± standard deviation; {what}: p50, p99")
+    if way.every > 1:
+        print(f"Each {way.every}th machine; the published figures are of all.")
+    gains = show(way, names, policies, given.seeds, given.processes)
     if gains:
         print(f"gain of {policies[-1]} over published FGD: mean {statistics.mean(gains):+.2f}, least {min(gains):+.2f}")
-        sys.exit(min(gains) <= 0 and policies[-1] == BEST)
+        sys.exit(min(gains) <= 0 and policies[-1] == BEST and way.every == 1)
 
 
 if __name__ == "__main__":

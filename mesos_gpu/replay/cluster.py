@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any
 from uuid import UUID, uuid5
 
+from mesos_gpu.agent.launching.shares import refusal
 from mesos_gpu.marathon.decisions import orchestrator
 from mesos_gpu.marathon.decisions.launching import next_launch_s
 from mesos_gpu.marathon.definitions.app import AppRules
@@ -40,7 +41,8 @@ from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role, TaskId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resources import Resources
-from mesos_gpu.placement.demand import Demand, Machine
+from mesos_gpu.mesos.shares.gpu_shares import CARDS_ATTRIBUTE, MOST_SLICES, SharedCard, cards_text, offered
+from mesos_gpu.placement.demand import WHOLE, Demand, Machine
 from mesos_gpu.replay.aim import Aim
 
 _MASTER_ID = "00000000-0000-0000-0000-000000000000"
@@ -55,6 +57,8 @@ _LEAST_CPUS_MILLI, _LEAST_MEM_MIB = 10, 32
 _RUN = "R"
 """Ids of runs begin so: by a capital letter Marathon tells them from names of apps."""
 _FOR_EVER_S = 1e9
+_ONE_AFTER_ANOTHER_S = 0.001
+"""Of those that have waited equally long Marathon does not know who came first."""
 _TICK_S = 30.0
 """A master looks for refusals that have run out each second; while something waits, here so often."""
 
@@ -73,6 +77,7 @@ class ReplayedCluster:
 
     `begins` is told of each run that starts, `ran` of each that has ended, with the Running that it was and the time.
     Without `all_offers` only the machine is offered that a run would choose of all (aim.py).
+    With `card_gib` every card is shared, has so much memory, and is asked for by `gpuShare` alone: whole ones, too.
     """
 
     def __init__(
@@ -84,7 +89,11 @@ class ReplayedCluster:
         *,
         offer_window_s: float = 0.2,
         all_offers: bool = True,
+        card_gib: int = 0,
     ) -> None:
+        if card_gib and not all_offers:
+            raise ValueError("of parts of cards the choice is Marathon's, over all offers")
+        self._card_gib = card_gib
         rules = Rules(excluded_names=frozenset({"gpus"}))
         info = master_info(_MASTER_ID, "master", "1.12.0", Pid("master", "127.0.0.1", 5050))
         self.now_s = 0.0
@@ -109,6 +118,7 @@ class ReplayedCluster:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._letters: deque[Callable[[], None]] = deque()
         self._machines: dict[AgentId, str] = {}
+        self._shared: dict[AgentId, dict[int, SharedCard]] = {}
         self._agents: dict[str, AgentId] = {}
         self._jobs: dict[tuple[Demand, int, int], str] = {}
         self._durations: dict[str, float] = {}
@@ -137,19 +147,29 @@ class ReplayedCluster:
         """
         if self._aim is not None and (nodes > 1 or priority):
             raise ValueError("the order of what waits is decided over all offers")
-        kind = demand, nodes, priority
-        job_id = self._jobs.get(kind)
-        if job_id is None:
-            job_id = self._jobs[kind] = f"size-{len(self._jobs)}"
-            self._tell_marathon(marathon_events.PutJob(_job(job_id, demand, nodes, priority)))
-        self._durations[run_id] = duration_s
         if self._aim is not None:
             best = self._aim.asked(run_id, _least(demand))
             if best is not None:
                 # As if what Marathon said of this machine had run out now: it alone is offered.
                 self._master.filters.forget_agent(self._agents[best])
-        self._tell_marathon(marathon_events.StartRun(job_id, _RUN + run_id))
+        self._ask(run_id, demand, duration_s, nodes, priority)
         self._settle()
+
+    def start_together(self, asked: Iterable[tuple[str, Demand]]) -> None:
+        """Ask for runs that never end, one after another, before a machine is offered for any of them."""
+        for run_id, demand in asked:
+            self.until(self.now_s + _ONE_AFTER_ANOTHER_S)
+            self._ask(run_id, demand, float("inf"), 1, 0)
+        self._settle()
+
+    def _ask(self, run_id: str, demand: Demand, duration_s: float, nodes: int, priority: int) -> None:
+        kind = demand, nodes, priority
+        job_id = self._jobs.get(kind)
+        if job_id is None:
+            job_id = self._jobs[kind] = f"size-{len(self._jobs)}"
+            self._tell_marathon(marathon_events.PutJob(_job(job_id, demand, nodes, priority, self._card_gib)))
+        self._durations[run_id] = duration_s
+        self._tell_marathon(marathon_events.StartRun(job_id, _RUN + run_id))
 
     def give_up(self, run_id: str, demand: Demand) -> None:
         """Take back a run of one machine and no priority that waits."""
@@ -191,8 +211,14 @@ class ReplayedCluster:
 
     def _add(self, name: str, machine: Machine, port: int) -> None:
         cpus, gpus = machine.cpus_milli / 1000, len(machine.cards)
-        text = f"cpus:{cpus:.3f};mem:{machine.mem_mib};disk:1000000;gpus:{gpus};ports:[1025-65535]"
-        attributes = [{"name": MODEL, "type": "TEXT", "text": {"value": machine.model}}] if machine.model else []
+        text = f"cpus:{cpus:.3f};mem:{machine.mem_mib};disk:1000000;ports:[1025-65535]"
+        shared = [SharedCard(at, f"GPU-{at}", self._card_gib * 1024) for at in range(gpus if self._card_gib else 0)]
+        text += f";{offered(shared)}" if shared else f";gpus:{gpus}"
+        attributes: list[dict[str, Any]] = (
+            [{"name": MODEL, "type": "TEXT", "text": {"value": machine.model}}] if machine.model else []
+        )
+        if shared:
+            attributes.append({"name": CARDS_ATTRIBUTE, "type": "TEXT", "text": {"value": cards_text(shared)}})
         report = Report(
             pid=f"slave(1)@127.0.0.1:{port}",
             info={
@@ -209,6 +235,7 @@ class ReplayedCluster:
         self._tell_master(news.Register(report))
         (agent_id,) = set(self._master.agents) - known
         self._machines[agent_id], self._agents[name] = name, agent_id
+        self._shared[agent_id] = {card.index: card for card in shared}
 
     def _tell_master(self, event: MasterEvent) -> None:
         self._post(lambda: self._follow(handle(self._master, event, self._moment)))
@@ -229,7 +256,7 @@ class ReplayedCluster:
                 case master_actions.SendEvent(event=event):
                     self._hear(event)
                 case master_actions.RunTask(agent_id=agent_id, task=task):
-                    self._run(agent_id, task["task_id"]["value"], task["name"])
+                    self._run(agent_id, task["task_id"]["value"], task)
                 case master_actions.KillTask(agent_id=agent_id, task_id=task_id):
                     self._end(agent_id, task_id, "TASK_KILLED")
                 case _:
@@ -283,8 +310,10 @@ class ReplayedCluster:
             case _:
                 return None
 
-    def _run(self, agent_id: AgentId, task_id: TaskId, name: str) -> None:
-        run_id = name.split(".", 1)[0].removeprefix(_RUN)
+    def _run(self, agent_id: AgentId, task_id: TaskId, task: Mapping[str, Any]) -> None:
+        if (words := refusal(self._shared[agent_id], task)) is not None:
+            raise RuntimeError(f"an agent would refuse what Marathon took for {task_id}: {words}")
+        run_id = str(task["name"]).split(".", 1)[0].removeprefix(_RUN)
         self.running[task_id] = Running(run_id, self._machines[agent_id], self.now_s)
         self._begins(run_id)
         if self._aim is not None:
@@ -328,15 +357,27 @@ def _least(demand: Demand) -> Demand:
     return replace(demand, cpus_milli=cpus, mem_mib=mem)
 
 
-def _job(job_id: str, demand: Demand, nodes: int, priority: int) -> dict[str, Any]:
+def _share(demand: Demand, card_gib: int) -> dict[str, Any]:
+    """Return what is asked for of cards of so much memory: what is not a whole GiB counts as one, and the weight is the
+    part of a card's slices, rounded down, so that slices do not run out before memory does.
+    """
+    if demand.gpus:
+        return {"memGiB": card_gib, "weight": MOST_SLICES, "cards": demand.gpus}
+    gib = -(-demand.share_milli * card_gib // WHOLE)
+    return {"memGiB": gib, "weight": max(1, demand.share_milli * MOST_SLICES // WHOLE)}
+
+
+def _job(job_id: str, demand: Demand, nodes: int, priority: int, card_gib: int) -> dict[str, Any]:
     least = _least(demand)
     run: dict[str, Any] = {
         "cmd": "true",
         "cpus": least.cpus_milli / 1000,
         "mem": least.mem_mib,
         "disk": 0,
-        "gpus": demand.gpus,
+        "gpus": 0 if card_gib else demand.gpus,
     }
+    if card_gib and demand.gpu_milli:
+        run["gpuShare"] = _share(demand, card_gib)
     if demand.models:
         models = "|".join(sorted(demand.models))
         run["placement"] = {"constraints": [{"attribute": MODEL, "operator": "LIKE", "value": models}]}

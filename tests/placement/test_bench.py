@@ -24,9 +24,36 @@ def trace(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("policy", placement.POLICIES_SHOWN)
 def test_a_trace_whose_sizes_divide_a_card_is_filled_nearly(trace: Path, policy: str) -> None:
-    outcome = placement.fill(trace, "default", policy, seed=1)
+    way = placement.Way(trace)
+    outcome = placement.fill(way, "default", policy, seed=1)
     assert outcome.filled >= 90
-    assert placement.fill(trace, "default", policy, seed=1).filled == outcome.filled
+    assert placement.fill(way, "default", policy, seed=1).filled == outcome.filled
+
+
+@pytest.mark.parametrize("policy", placement.POLICIES_SHOWN)
+@pytest.mark.parametrize("together", [1, 4])
+def test_through_offers_shares_and_whole_cards_are_filled_as_well(trace: Path, policy: str, together: int) -> None:
+    found = placement.fill(placement.Way(trace, card_gib=100, together=together), "default", policy, seed=1)
+    assert found.filled >= 90
+
+
+def test_cards_of_few_gib_lose_what_is_not_a_whole_one(trace: Path) -> None:
+    (trace / "openb_pod_list_third.csv").write_text(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,10,10,1,330,\n"
+    )
+    filled = [
+        placement.fill(placement.Way(trace, card_gib=gib), "third", "capacity", seed=1).filled for gib in (100, 4)
+    ]
+    # Three of a third fit on a card of 100 GiB; a third of 4 GiB is two.
+    assert filled == [pytest.approx(99.0), pytest.approx(66.0)]
+
+
+def test_the_table_names_the_way_without_offers_beside(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gains = placement.show(placement.Way(trace, card_gib=100, together=4), ["default"], ["capacity"], 1, 1)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:4] == ["list", "published", "FGD", "capacity"]
+    filled = float(lines[1].split()[2])
+    assert gains == [pytest.approx(filled - placement.PUBLISHED["default"], abs=0.01)]
 
 
 def test_a_list_that_is_not_there_is_named(trace: Path) -> None:

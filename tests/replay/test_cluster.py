@@ -107,3 +107,27 @@ def test_who_has_a_higher_priority_starts_first_and_a_gang_starts_whole() -> Non
 def test_an_order_of_what_waits_needs_all_offers() -> None:
     with pytest.raises(ValueError, match="over all offers"):
         ReplayedCluster(MACHINES, BEST, all_offers=False).start("x", ONE, 1.0, nodes=2)
+
+
+def test_where_all_cards_are_shared_parts_and_whole_cards_are_taken_of_them() -> None:
+    cluster = ReplayedCluster({"a": Machine(96000, 96000, (1000,) * 2, "T4")}, BEST, card_gib=100)
+    half, most = (Demand(1000, 1000, share_milli=milli) for milli in (500, 600))
+    cluster.start_together([("x", half), ("y", half), ("z", most), ("w", ONE), ("v", half)])
+    assert names(cluster) == {"x": "a", "y": "a", "z": "a"}
+    cluster.give_up("z", most)
+    cluster.give_up("v", half)
+    cluster.until(cluster.now_s + 10.0)
+    assert names(cluster) == {"x": "a", "y": "a", "w": "a"}
+    assert not cluster.waiting
+
+
+def test_what_an_agent_would_refuse_is_no_silent_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mesos_gpu.replay.cluster.refusal", lambda cards, info: "no such card")
+    cluster = ReplayedCluster(MACHINES, BEST, card_gib=100)
+    with pytest.raises(RuntimeError, match="no such card"):
+        cluster.start("x", ONE, 1.0)
+
+
+def test_parts_are_placed_over_all_offers() -> None:
+    with pytest.raises(ValueError, match="over all offers"):
+        ReplayedCluster(MACHINES, BEST, all_offers=False, card_gib=100)

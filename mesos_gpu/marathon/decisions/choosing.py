@@ -11,10 +11,22 @@ from typing import TYPE_CHECKING
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.offers import Offer
-from mesos_gpu.marathon.matching.placing import POLICY_LABEL, demand, machine, model
+from mesos_gpu.marathon.matching.placing import (
+    POLICY_LABEL,
+    asks_for_gpus,
+    demand,
+    largest_card,
+    largest_share,
+    machine,
+    model,
+    share_demand,
+    shared_cards,
+    shared_machine,
+)
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import OfferId
+from mesos_gpu.placement.demand import Demand, Machine, Place
 from mesos_gpu.placement.mix import Mix
 from mesos_gpu.placement.policies import POLICIES, Rank
 
@@ -30,7 +42,7 @@ def policy_of(draft: Draft, spec: RunSpec, *, gpus_offered: bool = True) -> str:
     label = spec.document["labels"].get(POLICY_LABEL)
     if label in POLICIES:
         return str(label)
-    return draft.settings.placement_policy if spec.gpus or gpus_offered else "first_fit"
+    return draft.settings.placement_policy if asks_for_gpus(spec) or gpus_offered else "first_fit"
 
 
 def worth_waiting(draft: Draft, documents: Sequence[OfferDocument], ready: Ready) -> bool:
@@ -42,7 +54,7 @@ def worth_waiting(draft: Draft, documents: Sequence[OfferDocument], ready: Ready
         return False
     if {document["agent_id"]["value"] for document in documents} >= draft.agents:
         return False
-    return any(spec.gpus and policy_of(draft, spec) != "first_fit" for spec in ready.specs.values())
+    return any(asks_for_gpus(spec) and policy_of(draft, spec) != "first_fit" for spec in ready.specs.values())
 
 
 class Choice:
@@ -52,8 +64,11 @@ class Choice:
         self._draft = draft
         self._offers = {each.offer.id: each for each in offers}
         self._models: Mapping[str, Offer] = {model(each.offer): each.offer for each in offers}
-        self._gpus_offered = any(each.left.gpus for each in offers)
-        self._fleets: dict[str, Fleet] = {}
+        self._whole_offered = any(each.left.gpus for each in offers)
+        self._card_gib = largest_card(each.offer for each in offers)
+        """Of the largest card that is shared; 0: none is."""
+        self._fleets: dict[tuple[str, bool], Fleet] = {}
+        """By policy, and whether it has the cards that are shared or the GPUs that are given whole."""
 
     def place(self, ready: Ready) -> None:
         """Start what has a place, one of each app in turn. What has none stays in `ready`."""
@@ -68,39 +83,68 @@ class Choice:
         spec = self._draft.app(app_id)
         if spec is None or spec.resident:
             return False
-        return POLICIES[policy_of(self._draft, spec, gpus_offered=self._gpus_offered)].rank is not Rank.ORDER
+        gpus_offered = self._whole_offered or self._card_gib > 0
+        return POLICIES[policy_of(self._draft, spec, gpus_offered=gpus_offered)].rank is not Rank.ORDER
 
     def _place_one(self, app_id: str, ready: Ready, unfit: set[OfferId]) -> bool:
         """Start one instance of an app; return whether another may be tried. `unfit` learns what does not suit it."""
         spec = self._draft.app(app_id)
         if spec is None or not self._draft.tokens.left:
             return False
-        wish, fleet = demand(spec, self._models.values()), self._fleet(policy_of(self._draft, spec))
+        shared = self._of_shared(spec)
+        wish, fleet = self._demand(spec, shared=shared), self._fleet(policy_of(self._draft, spec), shared=shared)
         full = {offer_id for offer_id, each in self._offers.items() if each.full}
         while (place := fleet.best(wish, unfit | full)) is not None:
-            offer_id = OfferId(place.machine)
-            if self._offers[offer_id].try_app(app_id, spec, ready, tell=False):
-                for known in self._fleets.values():
-                    known.change(place.machine, known.machine(place.machine).without(wish, place.cards))
+            each = self._offers[OfferId(place.machine)]
+            cards = shared_cards(each.offer) if shared and place.cards else ()
+            if each.try_app(app_id, spec, ready, tell=False, prefer=[cards[at] for at in place.cards if cards]):
+                self._took(place, wish, each, shared=shared)
                 return app_id in ready
-            unfit.add(offer_id)
+            unfit.add(each.offer.id)
         return False
 
-    def _fleet(self, policy: str) -> Fleet:
-        if policy not in self._fleets:
-            machines = {str(name): machine(each.offer, each.left) for name, each in self._offers.items()}
+    def _took(self, place: Place, wish: Demand, each: OpenOffer, *, shared: bool) -> None:
+        """Have all fleets know what is left of an offer."""
+        for (_, of_shared), fleet in self._fleets.items():
+            if of_shared:
+                fleet.change(place.machine, self._machine(each, shared=True))
+            else:
+                taken = Demand(wish.cpus_milli, wish.mem_mib) if shared else wish
+                left = fleet.machine(place.machine).without(taken, () if shared else place.cards)
+                fleet.change(place.machine, left)
+
+    def _of_shared(self, spec: RunSpec) -> bool:
+        """Return whether an app is held against the cards that are shared, or against GPUs that are given whole.
+
+        One that asks for neither keeps away from whole GPUs where there are some.
+        """
+        if asks_for_gpus(spec):
+            return largest_share(spec) is not None and self._card_gib > 0
+        return self._card_gib > 0 and not self._whole_offered
+
+    def _demand(self, spec: RunSpec, *, shared: bool) -> Demand:
+        models = self._models.values()
+        return share_demand(spec, self._card_gib, models) if shared else demand(spec, models)
+
+    def _machine(self, each: OpenOffer, *, shared: bool) -> Machine:
+        return shared_machine(each.offer, each.left, self._card_gib) if shared else machine(each.offer, each.left)
+
+    def _fleet(self, policy: str, *, shared: bool) -> Fleet:
+        kind = policy, shared
+        if kind not in self._fleets:
+            machines = {str(name): self._machine(each, shared=shared) for name, each in self._offers.items()}
             # Not before there is a choice: numpy takes 0.1 s to start, and most Marathons of a box never need it.
             from mesos_gpu.placement.fleet import Fleet
 
-            self._fleets[policy] = Fleet(machines, POLICIES[policy], self._mix())
-        return self._fleets[policy]
+            self._fleets[kind] = Fleet(machines, POLICIES[policy], self._mix(shared=shared))
+        return self._fleets[kind]
 
-    def _mix(self) -> Mix:
-        """Return the mix of what runs and waits now."""
+    def _mix(self, *, shared: bool) -> Mix:
+        """Return the mix of what runs and waits now, of those that take whole GPUs or of those that take parts."""
         mix = Mix()
         draft = self._draft
         for app_id in {*draft.versions, *draft.members, *draft.waiting_apps()}:
             spec = draft.app(app_id)
-            if spec is not None and spec.gpus:
-                mix.saw(demand(spec, self._models.values()), len(draft.members.of(app_id)))
+            if spec is not None and asks_for_gpus(spec) and self._of_shared(spec) == shared:
+                mix.saw(self._demand(spec, shared=shared), len(draft.members.of(app_id)))
         return mix

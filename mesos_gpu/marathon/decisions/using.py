@@ -101,10 +101,15 @@ class OpenOffer:
                         again.append(app_id)
             apps = again
 
-    def try_app(self, app_id: str, spec: RunSpec, ready: Ready, *, tell: bool = True) -> bool:
-        """Start one instance of an app, if it fits; why it does not is kept for /v2/queue where we are to `tell`."""
+    def try_app(
+        self, app_id: str, spec: RunSpec, ready: Ready, *, tell: bool = True, prefer: Sequence[int] = ()
+    ) -> bool:
+        """Start one instance of an app, if it fits; why it does not is kept for /v2/queue where we are to `tell`.
+
+        `prefer`: the shared cards that were chosen for it.
+        """
         draft = self._draft
-        instance, found = self._find(spec, ready[app_id])
+        instance, found = self._find(spec, ready[app_id], prefer)
         if not isinstance(found, Match):
             if tell:
                 self.refuse(app_id, found.reasons)
@@ -123,7 +128,7 @@ class OpenOffer:
             del ready[app_id]
         return True
 
-    def _find(self, spec: RunSpec, waiting: Sequence[str]) -> tuple[Instance, Match | Refusal]:
+    def _find(self, spec: RunSpec, waiting: Sequence[str], prefer: Sequence[int]) -> tuple[Instance, Match | Refusal]:
         """Return which of the waiting instances of an app fits what is left, or why none does."""
         draft, offer = self._draft, self.offer
         if spec.resident:
@@ -135,7 +140,7 @@ class OpenOffer:
         pool = self._pools.get(roles)
         if pool is None:
             pool = self._pools[roles] = pool_of(offer, self._left, roles)
-        found = matched(draft, spec, offer, self._left, placed_instances(draft, spec), pool)
+        found = matched(draft, spec, offer, self._left, placed_instances(draft, spec), pool, prefer)
         if spec.alike is not None and isinstance(found, Refusal):
             self._unsuited[spec.alike] = found
         return instance, found
@@ -181,7 +186,13 @@ class OpenOffer:
 
 
 def matched(
-    draft: Draft, spec: RunSpec, offer: Offer, left: Resources, placed: Sequence[Instance], pool: Pool | None = None
+    draft: Draft,
+    spec: RunSpec,
+    offer: Offer,
+    left: Resources,
+    placed: Sequence[Instance],
+    pool: Pool | None = None,
+    prefer: Sequence[int] = (),
 ) -> Match | Refusal:
     """Return what one more instance would take of what is left of an offer, beside those that are `placed`."""
     return match(
@@ -196,6 +207,7 @@ def matched(
         home_region=draft.region,
         pool=pool,
         draining_s=draft.settings.draining_s,
+        prefer=prefer,
     )
 
 

@@ -1,4 +1,4 @@
-"""Which units of which shared cards of an offer a task takes: the fullest card that has room. Pure."""
+"""Which units of which shared cards of an offer a task takes: of the card chosen for it, else of the fullest. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ from mesos_gpu.mesos.shares.gpu_shares import (
 
 
 def take_shares(
-    asks: Sequence[ShareAsk | None], usable: Resources, roles: Sequence[str], attributes: Sequence[tuple[str, str]]
+    asks: Sequence[ShareAsk | None],
+    usable: Resources,
+    roles: Sequence[str],
+    attributes: Sequence[tuple[str, str]],
+    prefer: Sequence[int] = (),
 ) -> tuple[Resources, ...] | None:
     """Return what each ask takes of `usable`, nothing for None; None when one of them finds no room.
 
     `attributes` are the offer's: an agent names its shared cards there, so that an ask can name them by UUID or size.
+    Cards that a policy has chosen (`prefer`) go before the fullest.
     """
     if not any(asks):
         return (NOTHING,) * len(asks)
@@ -35,7 +40,7 @@ def take_shares(
         ask = asks[at]
         if ask is None:
             continue
-        taken = _take(ask, usable, roles, cards)
+        taken = _take(ask, usable, roles, cards, prefer)
         if taken is None:
             return None
         usable -= taken
@@ -47,7 +52,9 @@ def _size(ask: ShareAsk | None) -> int:
     return 0 if ask is None else max(ask.mem_gib)
 
 
-def _take(ask: ShareAsk, usable: Resources, roles: Sequence[str], cards: Mapping[int, CardLabel]) -> Resources | None:
+def _take(
+    ask: ShareAsk, usable: Resources, roles: Sequence[str], cards: Mapping[int, CardLabel], prefer: Sequence[int]
+) -> Resources | None:
     """Return the lowest free units of as many cards as the ask names."""
     memory, slices = units(usable, GPU_MEM), units(usable, GPU_SLICES)
     fit = {card for card in memory if len(slices.get(card, ())) >= ask.weight and _wanted(ask, card, cards)}
@@ -56,7 +63,7 @@ def _take(ask: ShareAsk, usable: Resources, roles: Sequence[str], cards: Mapping
         room = [card for card in fit if len(memory[card]) >= amount]
         if not room:
             return None
-        card = min(room, key=lambda card: (len(memory[card]), card))
+        card = min(room, key=lambda card: (card not in prefer, len(memory[card]), card))
         fit.discard(card)
         for name, free, count in ((GPU_MEM, memory[card], amount), (GPU_SLICES, slices[card], ask.weight)):
             taken += _resources(usable, name, card, free[:count], roles)

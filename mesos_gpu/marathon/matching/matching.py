@@ -127,13 +127,14 @@ def match(
     pool: Pool | None = None,
     roles_behaviour: RolesBehaviour = RolesBehaviour.ANY,
     draining_s: float | None = 0.0,
+    prefer: Sequence[int] = (),
 ) -> Match | Refusal:
     """Decide whether one instance of `spec` may start on what is `left` of the offer.
 
     An app that names no region or zone stays in `home_region`, the master's.
     `placed` are the instances of the app that count for constraints; `pick` chooses among ports. `pool` is what it may
     take, by default everything of the roles that the app accepts. An agent is left alone from `draining_s` before its
-    maintenance on; None: whether it is in maintenance or not.
+    maintenance on; None: whether it is in maintenance or not. Of shared GPUs the cards `prefer` go before others.
     """
     if pool is None:
         pool = pool_of(offer, left, accepted_roles(spec, roles_behaviour))
@@ -151,7 +152,7 @@ def match(
         else:
             taken += part
             executor += beside
-    shares = take_shares(spec.shares, usable, roles, offer.attributes)
+    shares = take_shares(spec.shares, usable, roles, offer.attributes, prefer)
     disks = take_volumes(spec.persistent_volumes, usable - taken - executor) if pool.creates else ()
     lacking = {Reason.INSUFFICIENT_GPUS: shares, Reason.INSUFFICIENT_DISK: disks}
     reasons |= {reason for reason, found in lacking.items() if found is None}

@@ -132,6 +132,16 @@ def units(resources: Resources, name: str) -> dict[int, list[int]]:
     return found
 
 
+def room_by_card(resources: Resources, name: str) -> dict[int, int]:
+    """Return how many units of `gpu_mem` or `gpu_slices` there are of each card."""
+    found: dict[int, int] = {}
+    for first, last in ranges_of(resources, name):
+        for card in range(first // PER_CARD, last // PER_CARD + 1):
+            low, high = max(first, _first(card)), min(last, _first(card + 1) - 1)
+            found[card] = found.get(card, 0) + high - low + 1
+    return found
+
+
 def ranges_of(resources: Resources, name: str) -> Ranges:
     """Return all ranges of that name, whatever their role."""
     return tuple(

@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.shares.cgpu import DEVICES, DISABLE, MEM_CONTAINER, ShareAsk, disagreement, read_ask
-from mesos_gpu.mesos.shares.gpu_shares import CardPart, SharedCard, asks_for_shares, offered, parts, problem, units
+from mesos_gpu.mesos.shares.gpu_shares import (
+    GPU_MEM,
+    CardPart,
+    SharedCard,
+    asks_for_shares,
+    offered,
+    parts,
+    problem,
+    room_by_card,
+    units,
+)
 
 T4 = SharedCard(0, "GPU-zero", 15109, 25)
 T4_2 = SharedCard(2, "GPU-two", 15109, 10)
@@ -133,3 +143,9 @@ def test_what_was_taken_must_be_what_the_variables_ask_for(
 ) -> None:
     said = disagreement(ask, taken, CARDS)
     assert (said is None) if words is None else words in (said or "")
+
+
+def test_room_by_card_is_the_number_of_units_of_each() -> None:
+    resources = Resources.parse("gpu_mem:[3-14,1000-1009,2999-3001];gpu_slices:[0-0]")
+    assert room_by_card(resources, GPU_MEM) == {0: 12, 1: 10, 2: 1, 3: 2}
+    assert room_by_card(resources, GPU_MEM) == {card: len(free) for card, free in units(resources, GPU_MEM).items()}
