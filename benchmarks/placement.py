@@ -14,7 +14,7 @@ pods asking for all of them have come. Beside it: the spread over the seeds, and
 Through offers every card is shared (--shared_gpus), and every pod asks by gpuShare: so many thousandths of a card are
 as many of its GiB, rounded up, and of its slices, rounded down; whole cards are all GiB and slices of as many cards.
 With cards of 100 GiB nothing is lost, as the lists ask for hundredths; with cards of 16 GiB a pod of 460 thousandths
-takes 500. Pods come --together: they are asked for one after another, then all machines are offered once for all of them.
+takes 500. Pods come --together: asked for one after another, then all machines are offered once for all of them.
 """
 
 from __future__ import annotations
