@@ -49,9 +49,10 @@ class OneByOne(using.OpenOffer):
                         again.append(app_id)
             apps = again
 
-    def _find(self, spec: RunSpec, waiting: Sequence[str]) -> tuple[Instance, Match | Refusal]:
+    def _find(self, spec: RunSpec, waiting: Sequence[str], prefer: Sequence[int]) -> tuple[Instance, Match | Refusal]:
         placed = using.placed_instances(self._draft, spec)
-        return self._draft.instances[waiting[0]], using.matched(self._draft, spec, self.offer, self.left, placed)
+        found = using.matched(self._draft, spec, self.offer, self.left, placed, prefer=prefer)
+        return self._draft.instances[waiting[0]], found
 
     def refuse(self, app_id: str, reasons: tuple[Reason, ...]) -> None:
         entry = self._draft.queue.get(app_id) or QueueEntry(self._draft.now_s)
