@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from math import inf
 
 from mesos_gpu.master.allocation.eligibility import (
@@ -71,6 +72,9 @@ class Allocator:
         self._retries: dict[AgentId, set[Key]] = {}
         self._fresh: set[Key] = set()
         self._held_back: set[Key] = set()
+        self._line: list[tuple[int, AgentId]] = []
+        """A heap of (place, id) of those agents, and of some that have gone."""
+        self._lined: set[AgentId] = set()
         self.behind = False
         """Whether the last cycle left agents for the next."""
 
@@ -85,11 +89,14 @@ class Allocator:
         self._sums.post(EMPTY if old is None else old.books, machine.books)
         self._weigh(machine)
         self._agents.add(supply.agent_id)
+        self._line_up(supply.agent_id)
 
     def drop_agent(self, agent_id: AgentId) -> None:
         """Forget an agent, and what is held of it."""
         self._sums.post(self._machines.pop(agent_id).books, EMPTY)
-        self._worth.discard(agent_id)
+        self._retries.pop(agent_id, None)
+        for names in (self._worth, self._agents, self._lined):
+            names.discard(agent_id)
 
     def put_client(self, client: Client) -> None:
         """A framework wants offers for a role, from now on or on other terms; all that is free is looked at for it."""
@@ -113,7 +120,9 @@ class Allocator:
 
     def retry(self, agent_id: AgentId, client: Key) -> None:
         """A refusal has ended."""
-        self._retries.setdefault(agent_id, set()).add(client)
+        if agent_id in self._machines:
+            self._retries.setdefault(agent_id, set()).add(client)
+            self._line_up(agent_id)
 
     def set_quotas(self, quotas: Mapping[Role, Quota]) -> None:
         """Replace all quotas; everything that is free is looked at again."""
@@ -142,25 +151,17 @@ class Allocator:
         (With quota each agent's free resources decide what may be given of another's.)
         """
         fresh = {key for key in self._fresh | self._held_back if key in self._clients}
-        changed, retries = self._agents, self._retries
-        self._agents, self._retries, self._fresh, self._held_back = set(), {}, set(), set()
-        names = changed | set(retries) | (self._worth if fresh else set())
-        machines = sorted((self._machines[name] for name in names & self._worth), key=lambda machine: machine.number)
-        left = [] if most is None or self._quotas else machines[most:]
-        self.behind = bool(left and self._clients)
-        if not machines or not self._clients:
+        self._fresh, self._held_back = set(), set()
+        if not self._clients:
+            self._forget_line()
             return []
-        for machine in left:
-            name = machine.supply.agent_id
-            if name in changed:
-                self._agents.add(name)
-            else:
-                self._retries[name] = fresh | retries.get(name, set())
-        machines = machines[: len(machines) - len(left)]
-        wanted = [
-            None if machine.supply.agent_id in changed else fresh | retries.get(machine.supply.agent_id, set())
-            for machine in machines
-        ]
+        for agent_id in self._worth if fresh else ():
+            self._retries.setdefault(agent_id, set()).update(fresh)
+            self._line_up(agent_id)
+        machines, wanted = self._next(None if self._quotas else most)
+        self.behind = bool(self._line)
+        if not machines:
+            return []
         if self._draw is not None:
             self._wanting = _by_role(self._clients)
             self._odds = chances(list(self._wanting), self.tree.weights)
@@ -173,6 +174,35 @@ class Allocator:
         for machine in machines:
             self._take_back_shared(machine)
         return [Allocation(self._clients[key], agent_id, resources) for (agent_id, key), resources in given.items()]
+
+    def _line_up(self, agent_id: AgentId) -> None:
+        """Have an agent looked at, when it is its turn, in this cycle or a later one."""
+        if agent_id not in self._lined:
+            self._lined.add(agent_id)
+            heappush(self._line, (self._machines[agent_id].number, agent_id))
+
+    def _next(self, most: int | None) -> tuple[list[_Machine], list[set[Key] | None]]:
+        """Take those whose turn it is out of the line, `most` of them; with the clients that may want them, or all."""
+        machines: list[_Machine] = []
+        wanted: list[set[Key] | None] = []
+        while self._line and (most is None or len(machines) < most or self._line[0][1] not in self._worth):
+            number, agent_id = heappop(self._line)
+            if agent_id not in self._machines or self._machines[agent_id].number != number:
+                continue  # it has gone, and may have come back
+            changed, keys = agent_id in self._agents, self._retries.pop(agent_id, set())
+            self._lined.discard(agent_id)
+            self._agents.discard(agent_id)
+            if agent_id in self._worth:
+                machines.append(self._machines[agent_id])
+                wanted.append(None if changed else keys)
+        return machines, wanted
+
+    def _forget_line(self) -> None:
+        self._line.clear()
+        self._lined.clear()
+        self._agents.clear()
+        self._retries.clear()
+        self.behind = False
 
     def _guarantee(
         self,
