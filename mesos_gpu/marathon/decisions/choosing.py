@@ -69,6 +69,8 @@ class Choice:
         """Of the largest card that is shared; 0: none is."""
         self._fleets: dict[tuple[str, bool], Fleet] = {}
         """By policy, and whether it has the cards that are shared or the GPUs that are given whole."""
+        self._nowhere: set[str] = set()
+        """What those have in common who have no place here (`RunSpec.alike`): offers only become less."""
 
     def place(self, ready: Ready) -> None:
         """Start what has a place, one of each app in turn. What has none stays in `ready`."""
@@ -89,7 +91,7 @@ class Choice:
     def _place_one(self, app_id: str, ready: Ready, unfit: set[OfferId]) -> bool:
         """Start one instance of an app; return whether another may be tried. `unfit` learns what does not suit it."""
         spec = self._draft.app(app_id)
-        if spec is None or not self._draft.tokens.left:
+        if spec is None or not self._draft.tokens.left or spec.alike in self._nowhere:
             return False
         shared = self._of_shared(spec)
         wish, fleet = self._demand(spec, shared=shared), self._fleet(policy_of(self._draft, spec), shared=shared)
@@ -101,6 +103,8 @@ class Choice:
                 self._took(place, wish, each, shared=shared)
                 return app_id in ready
             unfit.add(each.offer.id)
+        if spec.alike is not None:
+            self._nowhere.add(spec.alike)
         return False
 
     def _took(self, place: Place, wish: Demand, each: OpenOffer, *, shared: bool) -> None:

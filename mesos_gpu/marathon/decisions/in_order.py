@@ -74,7 +74,7 @@ class Look:
         if spec is None or spec.resident or len(self._ready[app_id]) < spec.gang_size:
             return None
         settings = draft.settings
-        since_s = draft.instances[self._ready[app_id][0]].since_s
+        since_s = draft.instances[self._ready[app_id].first].since_s
         share = self._shares.get(str(spec.document["role"]), 0.0)
         rank = rank_of(
             since_s, spec.priority, share, aging_s=settings.priority_aging_s, fair_s=settings.priority_aging_s / 2
@@ -160,7 +160,7 @@ class Look:
             return True
         gangs = self._memberships(spec, found)
         for (each, instance, match), gang in zip(found, gangs, strict=True):
-            self._ready[spec.id].remove(instance.id)
+            self._ready[spec.id].leave(instance.id)
             each.take(instance, spec, match, gang)
         if not self._ready[spec.id]:
             del self._ready[spec.id]

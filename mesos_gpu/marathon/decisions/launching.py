@@ -6,15 +6,14 @@ core/launchqueue/impl/ReviveOffersState.scala.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.decisions.choosing import Choice, worth_waiting
 from mesos_gpu.marathon.decisions.in_order import SETTLE_S, Look
-from mesos_gpu.marathon.decisions.offer_queue import dequeued, enqueue, next_use_s, tokens_worth_a_look
+from mesos_gpu.marathon.decisions.offer_queue import dequeued, enqueue, next_use_s, room_in_queue, tokens_worth_a_look
 from mesos_gpu.marathon.decisions.offer_queue import use_queued as use_queue
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -26,6 +25,7 @@ from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import Books, State
+from mesos_gpu.marathon.state.turns import Line
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import OfferId
 
@@ -41,22 +41,59 @@ REQUEST_INTERVAL_S = 0.05
 def offered(draft: Draft, documents: Sequence[OfferDocument]) -> None:
     """Use offers, or hold them for a moment with those that were held already (--offer_window)."""
     held = (*draft.held, *documents)
-    known = draft.agents | {document["agent_id"]["value"] for document in documents}
+    if _all_wait_for_tokens(draft, held):
+        _know(draft, documents)
+        draft.held, draft.held_until_s = (), None
+        _keep_untried(draft, held)
+        return
     ready = _ready_by_app(draft)
     if ready.ordered:
-        draft.agents = known
+        _know(draft, documents)
         offering = {document["agent_id"]["value"] for document in documents}
         draft.freed = tuple(entry for entry in draft.freed if entry[0].agent_id not in offering)
-        _take_in_order(draft, [*dequeued(draft), *held], ready, keep=True)
+        _take_in_order(draft, [*_queued(draft), *held], ready, keep=True)
         return
     if worth_waiting(draft, held, ready) and (draft.held_until_s or inf) > draft.now_s:
-        draft.held, draft.agents = held, known
+        draft.held = held
+        _know(draft, documents)
         if draft.held_until_s is None:
             draft.held_until_s = draft.now_s + draft.settings.offer_window_s
         return
-    draft.agents = known
+    _know(draft, documents)
     draft.held, draft.held_until_s = (), None
     take_offers(draft, held, ready)
+
+
+def _know(draft: Draft, documents: Sequence[OfferDocument]) -> None:
+    """Remember the agents that have made offers."""
+    new = {document["agent_id"]["value"] for document in documents}.difference(draft.agents)
+    if new:
+        draft.agents |= new
+
+
+def _all_wait_for_tokens(draft: Draft, documents: Sequence[OfferDocument]) -> bool:
+    """Return whether there is nothing to do with these offers but to keep them until there is a token.
+
+    Nothing that waits asks for an order or to wait for better offers, and nothing is reserved in them that may have to
+    be given back.
+    """
+    if draft.tokens.left or draft.settings.offer_window_s > 0 or draft.singular_apps():
+        return False
+    if any(
+        "reservations" in resource or "reservation" in resource for each in documents for resource in each["resources"]
+    ):
+        return False
+    return next(_startable(draft), None) is not None
+
+
+def _keep_untried(draft: Draft, documents: Sequence[OfferDocument]) -> None:
+    """Queue offers that are not tried, as far as there is room, and decline the others, which need not be read."""
+    room = room_in_queue(draft, draft.settings)
+    offers, unread = _read(draft, documents[:room])
+    enqueue(draft, offers)
+    if unread:
+        draft.actions.append(Decline(unread, _refuse_s(draft, _next_backoff_s(draft))))
+    _decline_untried(draft, [document["id"]["value"] for document in documents[room:]])
 
 
 def use_held(draft: Draft) -> None:
@@ -80,7 +117,7 @@ def forget_offers(draft: Draft) -> None:
 def rescinded(draft: Draft, offer_id: str) -> None:
     """Forget an offer that is kept: what is started on it now would be lost, and count as a failure."""
     draft.held = tuple(document for document in draft.held if document["id"]["value"] != offer_id)
-    draft.queued = tuple(entry for entry in draft.queued if entry[0]["id"]["value"] != offer_id)
+    draft.queued = tuple(entry for entry in draft.queued if entry[0].id != offer_id)
     if not draft.held:
         draft.held_until_s, draft.gathering = None, False
 
@@ -96,7 +133,7 @@ def look_again(draft: Draft, *, tick: bool) -> None:
         return
     ready = _ready_by_app(draft)
     if ready.ordered:
-        _take_in_order(draft, [*dequeued(draft), *draft.held], ready, keep=True)
+        _take_in_order(draft, [*_queued(draft), *draft.held], ready, keep=True)
     else:
         specs = (draft.app(app_id) for app_id in draft.waiting_apps())
         draft.ordered = any(spec is not None and spec.ordered for spec in specs)
@@ -109,7 +146,8 @@ def look_again(draft: Draft, *, tick: bool) -> None:
 def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Ready, *, keep: bool) -> None:
     """Start what comes first; with `keep`, hold what the first that waits is to have, else give everything back."""
     whole, parts = _in_one_piece(documents)
-    opened, declined = _opened(draft, whole)
+    read, declined = _read(draft, whole)
+    opened = [OpenOffer(draft, offer) for offer in read]
     away = [
         entry
         for entry in draft.away
@@ -157,12 +195,14 @@ def take_offers(draft: Draft, documents: Sequence[OfferDocument], ready: Ready |
 
     Those that were not tried because no token was left are queued (offer_queue.py), as far as there is room.
     """
-    _decline_untried(draft, enqueue(draft, _use(draft, documents, ready)))
+    offers, unread = _read(draft, documents)
+    untried = enqueue(draft, _use(draft, offers, ready, unread=unread))
+    _decline_untried(draft, [offer.id for offer in untried])
 
 
 def use_queued(draft: Draft) -> None:
     """Use queued offers as tokens come back; where some were declined for want of tokens, ask for them again."""
-    use_queue(draft, _use, _decline_untried)
+    use_queue(draft, _use, lambda draft, offers: _decline_untried(draft, [offer.id for offer in offers]))
     if draft.token_short and draft.waiting and not draft.queued:
         if draft.tokens.left >= tokens_worth_a_look(draft, draft.settings):
             draft.token_short, draft.revive_due = False, True
@@ -170,19 +210,24 @@ def use_queued(draft: Draft) -> None:
         draft.token_short = False
 
 
-def _use(draft: Draft, documents: Sequence[OfferDocument], ready: Ready | None = None) -> list[OfferDocument]:
-    """Start what fits, decline what nothing fits on, and return the offers that were not tried for want of tokens."""
+def _use(
+    draft: Draft, offers: Sequence[Offer], ready: Ready | None = None, *, unread: Sequence[OfferId] = ()
+) -> list[Offer]:
+    """Start what fits, decline what nothing fits on, and return the offers that were not tried for want of tokens.
+
+    `unread` are the ids of offers that cannot be read: these are declined, too.
+    """
     ready = _ready_by_app(draft) if ready is None else ready
     backoff_s = _next_backoff_s(draft)
-    opened, declined = _opened(draft, documents)
+    opened, declined = [OpenOffer(draft, offer) for offer in offers], list(unread)
     Choice(draft, opened).place(ready)
-    untried: list[OfferDocument] = []
+    untried: list[Offer] = []
     for each in opened:
         each.fill(ready)
         if each.close(_refuse_s(draft, backoff_s)):
             continue
         if each.cut_short:
-            untried.append(each.offer.document)
+            untried.append(each.offer)
         else:
             declined.append(each.offer.id)
     if declined:
@@ -190,11 +235,11 @@ def _use(draft: Draft, documents: Sequence[OfferDocument], ready: Ready | None =
     return untried
 
 
-def _decline_untried(draft: Draft, untried: Sequence[OfferDocument]) -> None:
+def _decline_untried(draft: Draft, untried: Sequence[OfferId]) -> None:
     if untried:
         draft.token_short = bool(draft.waiting)
         refuse_s = _refuse_s(draft, _next_backoff_s(draft)) if draft.waiting else draft.settings.decline_offer_s
-        draft.actions.append(Decline([document["id"]["value"] for document in untried], refuse_s))
+        draft.actions.append(Decline(untried, refuse_s))
 
 
 def _in_one_piece(documents: Sequence[OfferDocument]) -> tuple[list[OfferDocument], list[list[Offer]]]:
@@ -214,40 +259,45 @@ def _in_one_piece(documents: Sequence[OfferDocument]) -> tuple[list[OfferDocumen
     return whole, several
 
 
-def _opened(draft: Draft, documents: Sequence[OfferDocument]) -> tuple[list[OpenOffer], list[OfferId]]:
-    """Return the offers as they can be used, and the ids of those that cannot be read."""
-    opened: list[OpenOffer] = []
+def _queued(draft: Draft) -> list[OfferDocument]:
+    """Return the documents of what is queued; it is not any more."""
+    return [offer.document for offer in dequeued(draft)]
+
+
+def _read(draft: Draft, documents: Sequence[OfferDocument]) -> tuple[list[Offer], list[OfferId]]:
+    """Return offers as they can be used, and the ids of those that cannot be read."""
+    offers: list[Offer] = []
     declined: list[OfferId] = []
     for document in documents:
         try:
-            opened.append(OpenOffer(draft, Offer.from_json(document)))
+            offers.append(Offer.from_json(document))
         except (BadResources, KeyError) as error:
             draft.actions.append(Say(f"declining an offer that cannot be read: {error!r}"))
             declined.append(document["id"]["value"])
-    return opened, declined
+    return offers, declined
 
 
 def _ready_by_app(draft: Draft) -> Ready:
     """Return what may start now; the app that has waited longest comes first."""
     specs: dict[str, RunSpec] = {}
-    ready: dict[str, deque[str]] = {}
-    held_back: set[str] = set()
-    waiting, backoffs = draft.waiting, draft.backoffs
-    for _, instance_id in waiting.order:
-        app_id = waiting[instance_id]
-        if app_id in ready:
-            ready[app_id].append(instance_id)
-        elif app_id not in held_back:
-            spec = waiting.run_specs.get(instance_id)
-            if spec is None:
-                spec = draft.app(app_id)
-                if spec is not None and run_of(app_id) is not None:
-                    waiting.run_specs[instance_id] = spec
-            if spec is None or (app_id in backoffs and ready_at(backoffs[app_id], spec) > draft.now_s):
-                held_back.add(app_id)
-            else:
-                specs[app_id], ready[app_id] = spec, deque((instance_id,))
+    ready: dict[str, Line] = {}
+    for app_id, spec in _startable(draft):
+        specs[app_id], ready[app_id] = spec, Line(draft.waiting.line(app_id))
     return Ready(ready, specs)
+
+
+def _startable(draft: Draft) -> Iterator[tuple[str, RunSpec]]:
+    """Yield the apps that wait, and not for their backoff, the one that has waited longest first."""
+    waiting, backoffs = draft.waiting, draft.backoffs
+    for _, instance_id in waiting.heads:
+        app_id = waiting[instance_id]
+        spec = waiting.run_specs.get(instance_id)
+        if spec is None:
+            spec = draft.app(app_id)
+            if spec is not None and run_of(app_id) is not None:
+                waiting.run_specs[instance_id] = spec
+        if spec is not None and not (app_id in backoffs and ready_at(backoffs[app_id], spec) > draft.now_s):
+            yield app_id, spec
 
 
 def _next_backoff_s(draft: Draft) -> float:
@@ -262,8 +312,7 @@ def _next_backoff_s(draft: Draft) -> float:
 
 def _held_back(books: Books) -> list[str]:
     """Return the ids of apps of which an instance waits, and which may have to wait for their backoff: few of many."""
-    waiting = set(books.waiting.values()) if books.backoffs else ()
-    return [app_id for app_id in books.backoffs if app_id in waiting]
+    return [app_id for app_id in books.backoffs if books.waiting.has_app(app_id)]
 
 
 def _refuse_s(draft: Draft, backoff_s: float) -> float:

@@ -9,29 +9,35 @@ Source: Marathon core/matcher/manager/impl/OfferMatcherManagerActor.scala (unpro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
+from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import Books
-from mesos_gpu.mesos.documents import OfferDocument
 
 _AT_ONCE = 8
 """So many queued offers are looked at together: a choice among them, in a short time."""
 _MOST_LOOKS = 4
 """Looks at one event; what is left of tokens and offers then waits for the next."""
 
-Take = Callable[[Draft, Sequence[OfferDocument]], Sequence[OfferDocument]]
+Take = Callable[[Draft, Sequence[Offer]], Sequence[Offer]]
 """Uses offers, and returns those that were not tried because no token was left."""
-Give = Callable[[Draft, Sequence[OfferDocument]], None]
+Give = Callable[[Draft, Sequence[Offer]], None]
 """Declines offers that were not tried."""
 
 
-def enqueue(draft: Draft, untried: Sequence[OfferDocument]) -> Sequence[OfferDocument]:
+def room_in_queue(books: Books, settings: Settings) -> int:
+    """Return how many more offers may be kept: no more than there are instances that wait, either."""
+    return max(0, min(settings.max_queued_offers, len(books.waiting)) - len(books.queued))
+
+
+def enqueue(draft: Draft, untried: Sequence[Offer]) -> Sequence[Offer]:
     """Keep offers for what waits; return those that there is no room for."""
-    room = max(0, min(draft.settings.max_queued_offers, len(draft.waiting)) - len(draft.queued))
+    room = room_in_queue(draft, draft.settings)
     if untried[:room]:
         until_s = draft.now_s + draft.settings.offer_matching_timeout_s
-        draft.queued = (*draft.queued, *((document, until_s) for document in untried[:room]))
+        draft.queued = (*draft.queued, *((offer, until_s) for offer in untried[:room]))
     return untried[room:]
 
 
@@ -44,18 +50,19 @@ def use_queued(draft: Draft, take: Take, decline: Give) -> None:
             break
         part, draft.queued = draft.queued[:_AT_ONCE], draft.queued[_AT_ONCE:]
         until_s = part[0][1]
-        untried = take(draft, [document for document, _ in part])
-        draft.queued = (*((document, until_s) for document in untried), *draft.queued)
-    overdue = [document for document, until_s in draft.queued if until_s <= draft.now_s]
+        untried = take(draft, [offer for offer, _ in part])
+        draft.queued = (*((offer, until_s) for offer in untried), *draft.queued)
+    # In the order in which they came: at most events none is overdue, and no more than the first is looked at.
+    overdue = [offer for offer, _ in takewhile(lambda entry: entry[1] <= draft.now_s, draft.queued)]
     if overdue:
-        draft.queued = draft.queued[len(overdue) :]  # in the order in which they came
+        draft.queued = draft.queued[len(overdue) :]
         decline(draft, take(draft, overdue))
 
 
-def dequeued(draft: Draft) -> list[OfferDocument]:
+def dequeued(draft: Draft) -> list[Offer]:
     """Return what is queued; it is not any more."""
     queued, draft.queued = draft.queued, ()
-    return [document for document, _ in queued]
+    return [offer for offer, _ in queued]
 
 
 def tokens_worth_a_look(books: Books, settings: Settings) -> int:

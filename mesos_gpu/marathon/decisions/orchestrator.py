@@ -196,7 +196,7 @@ def next_tick_s(state: State, settings: Settings, moment: Moment) -> float | Non
     launch_s = next_launch_s(state, settings, moment)
     if launch_s is not None:
         times.append(launch_s)
-    if state.subscribed and any(high_share(state.app(app_id)) for app_id in set(state.waiting.values())):
+    if state.subscribed and any(high_share(state.app(app_id)) for app_id in state.singular):
         times.append(moment.now_s + suspending.LOOK_S)
     times += [at for job in state.jobs.values() if (at := job.next_event_s()) is not None]
     limits = run_limits(state)

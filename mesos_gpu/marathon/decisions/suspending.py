@@ -50,7 +50,7 @@ def gives_gpus(spec: RunSpec) -> bool:
 
 def for_high_shares(draft: Draft) -> None:
     """Have parts of shared GPUs put away for apps of high priority that wait for such parts."""
-    for app_id in sorted(draft.waiting_apps()) if draft.subscribed else ():
+    for app_id in draft.singular_apps() if draft.subscribed else ():
         ask = parts_first.high_share(draft.app(app_id))
         if ask is None or _comes(draft, app_id):
             continue

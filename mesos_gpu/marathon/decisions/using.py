@@ -5,7 +5,6 @@ Source: Marathon core/matcher/manager/impl/OfferMatcherManagerActor.scala.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -23,16 +22,17 @@ from mesos_gpu.marathon.state.accounting import held_by
 from mesos_gpu.marathon.state.actions import Launch
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.queue_entry import QueueEntry
+from mesos_gpu.marathon.state.turns import Line
 from mesos_gpu.marathon.state.unused import Unsuited
 from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.resources import Resources
 
 
-class Ready(dict[str, "deque[str]"]):
+class Ready(dict[str, Line]):
     """Ids of the instances that may start now, by app; of the apps also what they ask for."""
 
-    def __init__(self, ids: Mapping[str, deque[str]], specs: Mapping[str, RunSpec]) -> None:
+    def __init__(self, ids: Mapping[str, Line], specs: Mapping[str, RunSpec]) -> None:
         super().__init__(ids)
         self.specs = specs
 
@@ -115,7 +115,7 @@ class OpenOffer:
                 self.refuse(app_id, found.reasons)
             return False
         self._take(found.whole)
-        ready[app_id].remove(instance.id)
+        ready[app_id].leave(instance.id)
         if spec.resident and instance.reservation is None:
             self._operations += residency.reserve(draft, spec, instance, self.offer, found)
             self._reserved += 1
@@ -128,12 +128,12 @@ class OpenOffer:
             del ready[app_id]
         return True
 
-    def _find(self, spec: RunSpec, waiting: Sequence[str], prefer: Sequence[int]) -> tuple[Instance, Match | Refusal]:
+    def _find(self, spec: RunSpec, waiting: Line, prefer: Sequence[int]) -> tuple[Instance, Match | Refusal]:
         """Return which of the waiting instances of an app fits what is left, or why none does."""
         draft, offer = self._draft, self.offer
         if spec.resident:
             return self._find_resident(spec, waiting)
-        instance = draft.instances[waiting[0]]
+        instance = draft.instances[waiting.first]
         if spec.alike is not None and (known := self._unsuited.get(spec.alike)) is not None:
             return instance, known
         roles = accepted_roles(spec, draft.settings.roles_behaviour)
@@ -145,13 +145,13 @@ class OpenOffer:
             self._unsuited[spec.alike] = found
         return instance, found
 
-    def _find_resident(self, spec: RunSpec, waiting: Sequence[str]) -> tuple[Instance, Match | Refusal]:
+    def _find_resident(self, spec: RunSpec, waiting: Line) -> tuple[Instance, Match | Refusal]:
         draft = self._draft
         members = draft.instances_of(spec.id)
         placed = placed_instances(draft, spec)
         chosen = residency.choose([draft.instances[instance_id] for instance_id in waiting], self.offer, self._left)
         if chosen is None:
-            return draft.instances[waiting[0]], Refusal((Reason.NO_CORRESPONDING_RESERVATION,))
+            return draft.instances[waiting.first], Refusal((Reason.NO_CORRESPONDING_RESERVATION,))
         instance, pool = chosen
         placed += residency.bound(members, instance)
         found = matched(draft, spec, self.offer, self._left, placed, pool)

@@ -20,7 +20,7 @@ SERVER_KEYS = ("version", "versionInfo")
 _SCALING_KEYS = ("instances", "priority", "preemptible", *SERVER_KEYS)
 _SCALARS = ("cpus", "mem", "disk", "gpus")
 # What an offer has to have for an instance, beside its resources (matching/matching.py).
-_MATCHED_KEYS = ("role", "acceptedResourceRoles", "constraints", "portDefinitions", "requirePorts")
+_MATCHED_KEYS = ("role", "acceptedResourceRoles", "constraints")
 _OF_ONE_AGENT = ("IS", "LIKE", "UNLIKE", "CLUSTER")
 
 
@@ -95,7 +95,8 @@ class RunSpec:
         clusters = all(len(c) > 2 for c in document["constraints"] if c[1].upper() == "CLUSTER")
         if self.resident or not clusters or any(c[1].upper() not in _OF_ONE_AGENT for c in document["constraints"]):
             return None
-        ports = (document["networks"][0]["mode"], document.get("container", {}).get("portMappings"))
+        # Not their service ports: of these no two apps have the same.
+        ports = [(wish.number, wish.on_host) for wish in self.ports]
         asked = (self.scalars, [document.get(key) for key in _MATCHED_KEYS], ports, repr(self.shares))
         return json.dumps((asked, document["labels"].get("GPU_SCHEDULING_BEHAVIOR")), sort_keys=True)
 

@@ -15,7 +15,7 @@ from mesos_gpu.marathon.model.instances import COMING_UP, Goal, Instance, Phase
 from mesos_gpu.marathon.state.actions import Action, Publish, Save
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.settings import Settings
-from mesos_gpu.marathon.state.state import TABLES, Books, State, is_timely
+from mesos_gpu.marathon.state.state import TABLES, Books, State, is_timely, singled_out
 from mesos_gpu.mesos.ids import TaskId
 
 
@@ -82,7 +82,12 @@ class Draft(Books):
 
     def waiting_apps(self) -> set[str]:
         """Return the ids of apps with an instance that waits for an offer."""
-        return set(self.waiting.values())
+        return set(self.waiting.apps())
+
+    def singular_apps(self) -> list[str]:
+        """Return the ids of apps that wait and are looked at apart from the others, sorted."""
+        self._index_singular()
+        return sorted(self.singular)
 
     def asked_before(self) -> bool:
         """Return whether offers were asked for, for everything that waited when the event came, and nothing else.
@@ -157,6 +162,22 @@ class Draft(Books):
         elif before is not None:
             self.timely.drop(before.id)
 
+    def _index_singular(self) -> None:
+        """Keep `singular` in step with what waits, and with what that asks for."""
+        waiting = self.waiting
+        if not (waiting.changes or self.versions.changes):
+            return
+        for app_id in {
+            app_id for app_id in waiting.changes.values() if app_id is not None
+        } | self.versions.changes.keys():
+            if waiting.has_app(app_id) and singled_out(self.app(app_id)):
+                self.singular.put(app_id, True)
+            else:
+                self.singular.drop(app_id)
+        for app_id in list(self.singular):
+            if not waiting.has_app(app_id):
+                self.singular.drop(app_id)
+
     def _forget_checks(self, task_id: TaskId) -> None:
         self.health.drop(task_id)
         self.readiness.drop(task_id)
@@ -164,6 +185,7 @@ class Draft(Books):
     def finish(self) -> tuple[State, list[Action]]:
         """Return the next state and what to do, Save first when something that lasts has changed."""
         before = self._before
+        self._index_singular()
         save = Save(
             apps={key: versions[0] if versions else None for key, versions in self.versions.changes.items()},
             instances=self.instances.changes,

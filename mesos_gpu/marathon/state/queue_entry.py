@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mesos_gpu.marathon.matching.matching import Reason
+from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.mesos.documents import OfferDocument
 
 
@@ -49,8 +50,8 @@ class QueueEntry:
     last_unused_s: float | None = None
     last_used_s: float | None = None
     rejected: Mapping[Reason, int] = field(default_factory=dict)
-    last_offers: Mapping[str, UnusedOffer] = field(default_factory=dict)
-    """By agent id."""
+    last_offers: Table[UnusedOffer] = field(default_factory=Table)
+    """By agent id: of thousands, of which an event changes few."""
 
     def used(self, now_s: float) -> QueueEntry:
         """Return the entry after an offer that fitted."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.matching.parts_first import high_share
 from mesos_gpu.marathon.model.backoff import Backoff
 from mesos_gpu.marathon.model.deployment import Deployment
 from mesos_gpu.marathon.model.groups import Root
@@ -61,6 +62,8 @@ class Books(Lasting):
     """Ids of instances whose task was started and has not come to run, by app."""
     timely: Table[str] = field(default_factory=Table)
     """App ids by id of an instance to which the passing of time may matter: those, and unreachable ones, say."""
+    singular: Table[bool] = field(default_factory=Table)
+    """Ids of apps that wait and are looked at apart from the others (`singled_out`): most often none."""
     subscribed: bool = False
     backoffs: Table[Backoff] = field(default_factory=Table)
     kills: Table[float] = field(default_factory=Table)
@@ -89,7 +92,7 @@ class Books(Lasting):
     held_until_s: float | None = None
     gathering: bool = False
     """Whether they are kept for what waits first (decisions/in_order.py)."""
-    queued: tuple[tuple[OfferDocument, float], ...] = ()
+    queued: tuple[tuple[Offer, float], ...] = ()
     """Offers that wait for launch tokens, and until when, the first to end first (decisions/offer_queue.py)."""
     token_short: bool = False
     """Whether offers were declined for want of tokens, and not asked for again since."""
@@ -176,6 +179,11 @@ def version_of(versions: Sequence[RunSpec] | None, instance: Instance) -> RunSpe
     return versions[0] if found.config_version == versions[0].config_version else found
 
 
+def singled_out(spec: RunSpec | None) -> bool:
+    """Return whether the order of what waits matters to an app, or others' parts of GPUs are put away for it."""
+    return spec is not None and (spec.ordered or high_share(spec) is not None)
+
+
 def is_timely(instance: Instance) -> bool:
     """Return whether something may be due about an instance because time passes, whatever its app says."""
     return (
@@ -204,4 +212,7 @@ def restored(lasting: Lasting) -> State:
         releasing=frozenset(i.id for i in lasting.instances.values() if i.released),
     )
     vars(books).update(vars(lasting))
+    for app_id in books.waiting.apps():
+        if singled_out(books.app(app_id)):
+            books.singular = Table({**books.singular, app_id: True})
     return State(books)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from typing_extensions import Self
@@ -27,6 +27,14 @@ class Unsuited:
     offer: OfferDocument
     at_s: float
     apps: Mapping[str, tuple[Reason, ...]]
+    _shared: dict[tuple[Reason, ...], UnusedOffer] = field(default_factory=dict, compare=False, repr=False)
+
+    def for_reasons(self, reasons: tuple[Reason, ...]) -> UnusedOffer:
+        """Return it as it is kept for each app that it did not do for, for the same reasons: one for all of these."""
+        found = self._shared.get(reasons)
+        if found is None:
+            found = self._shared[reasons] = UnusedOffer(self.offer, reasons, self.at_s)
+        return found
 
 
 class Queue(Table[QueueEntry]):
@@ -132,16 +140,16 @@ class Queue(Table[QueueEntry]):
 def counted(entry: QueueEntry | None, app_id: str, unsuited: Sequence[Unsuited]) -> QueueEntry:
     """Return an app's entry after offers that did not do, a new one where there was none."""
     entry = entry or QueueEntry(unsuited[0].at_s)
-    rejected, last_offers = dict(entry.rejected), dict(entry.last_offers)
+    rejected, last_offers = dict(entry.rejected), entry.last_offers.opened()
     for each in unsuited:
         reasons = each.apps[app_id]
         rejected[reasons[0]] = rejected.get(reasons[0], 0) + 1
-        last_offers[each.agent_id] = UnusedOffer(each.offer, reasons, each.at_s)
+        last_offers.put(each.agent_id, each.for_reasons(reasons))
     return replace(
         entry,
         processed=entry.processed + len(unsuited),
         unused=entry.unused + len(unsuited),
         last_unused_s=unsuited[-1].at_s,
         rejected=rejected,
-        last_offers=last_offers,
+        last_offers=last_offers.closed(),
     )

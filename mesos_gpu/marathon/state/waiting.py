@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from typing_extensions import Self
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.state.table import Table
-
-Turn = tuple[float, str]
-"""Since when an instance waits, and its id."""
+from mesos_gpu.marathon.state.turns import NO_TURNS, Turn, Turns
 
 
 class Waiting(Table[str]):
-    """App ids by id of an instance that waits. `order` has them by time, kept sorted as they come and go."""
+    """App ids by id of an instance that waits; kept in order for each app as they come and go, and the apps by their
+    first. What an event costs here follows how many it changes, not how many wait.
+    """
 
-    __slots__ = ("_since", "order", "run_specs")
+    __slots__ = ("_lines", "_since", "heads", "run_specs")
 
     def __init__(self, rows: Mapping[str, str] | None = None, since: Mapping[str, float] | None = None) -> None:
         super().__init__(rows)
-        self._since: Mapping[str, float] = since or {}
-        self.order: Sequence[Turn] = sorted((since_s, key) for key, since_s in self._since.items())
+        self._since: Table[float] = Table(dict(since or {}))
+        by_app: dict[str, list[Turn]] = {}
+        for key, since_s in self._since.items():
+            by_app.setdefault(self[key], []).append((since_s, key))
+        self._lines: Table[Turns] = Table({app_id: Turns(turns) for app_id, turns in by_app.items()})
+        self.heads = Turns(line.first for line in self._lines.values())
+        """The first of each app, in order."""
         self.run_specs: dict[str, RunSpec] = {}
         """What those ask for that are of runs, by id, as far as somebody has looked it up: a run's never changes."""
 
@@ -32,6 +37,23 @@ class Waiting(Table[str]):
         """Return a closed table in which these wait."""
         return cls({i.id: i.app_id for i in instances}, {i.id: i.since_s for i in instances})
 
+    @property
+    def order(self) -> Sequence[Turn]:
+        """Return all that wait, by time; it takes a walk over all."""
+        return sorted(chain.from_iterable(self._lines.values()))
+
+    def line(self, app_id: str) -> Turns:
+        """Return those of an app, by time."""
+        return self._lines.get(app_id, NO_TURNS)
+
+    def apps(self) -> Iterator[str]:
+        """Return the ids of the apps of which an instance waits, the one that has waited longest first."""
+        return (self[key] for _, key in self.heads)
+
+    def has_app(self, app_id: str) -> bool:
+        """Return whether an instance of an app waits."""
+        return app_id in self._lines
+
     def opened(self) -> Self:
         """Return a table of the same rows that can be changed."""
         return self._with_order(super().opened())
@@ -39,39 +61,55 @@ class Waiting(Table[str]):
     def closed(self) -> Self:
         """Return the table with all changes; the one that was opened when there are none."""
         closed = super().closed()
-        return closed if closed is self._before else self._with_order(closed)
+        if closed is self._before or closed is self:
+            return closed
+        self._with_order(closed)
+        closed._lines, closed._since = self._lines.closed(), self._since.closed()
+        return closed
 
     def add(self, instance: Instance) -> None:
         """Let an instance wait since it says. Raises TypeError when the table is not open."""
         if self._since.get(instance.id) != instance.since_s:
-            since, order = self._own_order()
-            self._leave(since, order, instance.id)
-            since[instance.id] = instance.since_s
-            insort(order, (instance.since_s, instance.id))
+            self._own_order()
+            self._leave(instance.id)
+            self._since.put(instance.id, instance.since_s)
+            line = self.line(instance.app_id)
+            self._set_line(instance.app_id, line, line.added((instance.since_s, instance.id)))
         self.put(instance.id, instance.app_id)
 
     def drop(self, key: str) -> None:
         """Let an instance wait no more, if it does. Raises TypeError when the table is not open."""
         if key in self._since:
-            self._leave(*self._own_order(), key)
+            self._own_order()
+            self._leave(key)
         super().drop(key)
 
-    def _own_order(self) -> tuple[dict[str, float], list[Turn]]:
+    def _own_order(self) -> None:
         before = self._before
         if before is None:
             raise TypeError("a table changes only while an event is handled")
         if self._since is before._since:
-            self._since, self.order = dict(self._since), list(self.order)
-        assert isinstance(self._since, dict)
-        assert isinstance(self.order, list)
-        return self._since, self.order
+            self._since, self._lines = self._since.opened(), self._lines.opened()
 
-    def _leave(self, since: dict[str, float], order: list[Turn], key: str) -> None:
+    def _leave(self, key: str) -> None:
         self.run_specs.pop(key, None)
-        since_s = since.pop(key, None)
+        since_s = self._since.get(key)
         if since_s is not None:
-            del order[bisect_left(order, (since_s, key))]
+            self._since.drop(key)
+            line = self.line(self[key])
+            self._set_line(self[key], line, line.without((since_s, key)))
+
+    def _set_line(self, app_id: str, before: Turns, after: Turns) -> None:
+        if after:
+            self._lines.put(app_id, after)
+        else:
+            self._lines.drop(app_id)
+        first, now = before.first if before else None, after.first if after else None
+        if first != now:
+            heads = self.heads if first is None else self.heads.without(first)
+            self.heads = heads if now is None else heads.added(now)
 
     def _with_order(self, table: Self) -> Self:
-        table._since, table.order, table.run_specs = self._since, self.order, self.run_specs
+        table._since, table._lines = self._since, self._lines
+        table.heads, table.run_specs = self.heads, self.run_specs
         return table

@@ -36,7 +36,7 @@ def offers(run: Run, *names: str) -> list[Action]:
 
 
 def queued(run: Run) -> list[str]:
-    return [document["id"]["value"] for document, _ in run.state.queued]
+    return [offer.id for offer, _ in run.state.queued]
 
 
 def running(run: Run, count: int) -> list[Action]:

@@ -5,7 +5,6 @@ What is decided in fewer steps now must come out as it does here.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +25,7 @@ from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.queue_entry import QueueEntry, UnusedOffer
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
+from mesos_gpu.marathon.state.turns import Line, Turn, Turns
 
 
 class OneByOne(using.OpenOffer):
@@ -49,10 +49,10 @@ class OneByOne(using.OpenOffer):
                         again.append(app_id)
             apps = again
 
-    def _find(self, spec: RunSpec, waiting: Sequence[str], prefer: Sequence[int]) -> tuple[Instance, Match | Refusal]:
+    def _find(self, spec: RunSpec, waiting: Line, prefer: Sequence[int]) -> tuple[Instance, Match | Refusal]:
         placed = using.placed_instances(self._draft, spec)
         found = using.matched(self._draft, spec, self.offer, self.left, placed, prefer=prefer)
-        return self._draft.instances[waiting[0]], found
+        return self._draft.instances[waiting.first], found
 
     def refuse(self, app_id: str, reasons: tuple[Reason, ...]) -> None:
         entry = self._draft.queue.get(app_id) or QueueEntry(self._draft.now_s)
@@ -74,7 +74,7 @@ class OneByOne(using.OpenOffer):
 
 def ready_by_app(draft: Draft) -> using.Ready:
     startable: dict[str, bool] = {}
-    ready: dict[str, deque[str]] = {}
+    ready: dict[str, list[Turn]] = {}
     specs: dict[str, RunSpec] = {}
     for instance in sorted(draft.waiting_instances(), key=lambda i: (i.since_s, i.id)):
         app_id = instance.app_id
@@ -83,8 +83,8 @@ def ready_by_app(draft: Draft) -> using.Ready:
             startable[app_id] = spec is not None and ready_at(draft.backoffs.get(app_id), spec) <= draft.now_s
         if startable[app_id] and spec is not None:
             specs[app_id] = spec
-            ready.setdefault(app_id, deque()).append(instance.id)
-    return using.Ready(ready, specs)
+            ready.setdefault(app_id, []).append((instance.since_s, instance.id))
+    return using.Ready({app_id: Line(Turns(turns)) for app_id, turns in ready.items()}, specs)
 
 
 def next_backoff_s(draft: Draft) -> float:
