@@ -66,8 +66,8 @@ FLAGS: Sequence[Flag] = (
         "gpu_attributes",
         "boolean",
         True,
-        "Tell schedulers about the GPUs as attributes: gpu_model, gpu_memory_mib, gpu_driver, gpu_count. Those that "
-        "--attributes names stay as they are.",
+        "Tell schedulers about the GPUs as attributes: gpu_model, gpu_memory_mib, gpu_driver, gpu_count, gpu_nvlink. "
+        "Those that --attributes names stay as they are.",
     ),
     Flag("default_role", "text", "*", "Role of resources that name none."),
     Flag(

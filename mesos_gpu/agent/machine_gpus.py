@@ -23,7 +23,7 @@ from mesos_gpu.agent.model.gpu_attributes import with_gpus, with_shared_cards
 from mesos_gpu.agent.model.resources import cards_before, gpus_asked, parse_attributes
 from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.drivers import open_driver
-from mesos_gpu.gpu.topology import best
+from mesos_gpu.gpu.topology import best, linked_sets
 from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
 from mesos_gpu.isolator.discovery import discover_gpus
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
@@ -105,7 +105,8 @@ def attributes_of(configuration: Configuration, gpus: MachineGpus, whole: Collec
     """Return the agent's attributes, with what schedulers are told of its GPUs; `whole` are those given whole."""
     attributes = parse_attributes(configuration.resources.attributes)
     if configuration.gpus.isolated and configuration.gpus.attributes:
-        attributes = with_gpus(attributes, sorted(whole) or gpus.shared, gpus.driver.version)
+        linked = linked_sets(whole, gpus.driver.topology())
+        attributes = with_gpus(attributes, sorted(whole) or gpus.shared, gpus.driver.version, linked)
     return with_shared_cards(attributes, gpus.cards)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from mesos_gpu.gpu.device import Gpu, Topology
 from mesos_gpu.placement.card_sets import Tie, best_set
@@ -32,3 +32,33 @@ def _ties(ordered: Sequence[Gpu], topology: Topology) -> list[list[Tie]]:
             link = topology.between(one, other)
             ties[place][further] = ties[further][place] = (link.nvlinks, -link.level)
     return ties
+
+
+def linked_sets(gpus: Collection[Gpu], topology: Topology) -> tuple[frozenset[int], ...]:
+    """Return the sets of whole GPUs, by index, in which every two share NVLink, and to which no more can be added.
+
+    A GPU alone is no set, and MIG instances share none.
+    """
+    whole = {gpu.index: gpu for gpu in gpus if gpu.mig is None}
+    joined = {
+        index: {other for other, there in whole.items() if other != index and topology.between(gpu, there).nvlinks}
+        for index, gpu in whole.items()
+    }
+    return tuple(found for found in _grown(joined, frozenset(), set(joined), set()) if len(found) > 1)
+
+
+def _grown(
+    joined: dict[int, set[int]], chosen: frozenset[int], may: set[int], seen: set[int]
+) -> Iterator[frozenset[int]]:
+    """Yield the largest sets with `chosen` and some that `may` come, without those `seen`.
+
+    Source: Bron and Kerbosch, "Finding all cliques of an undirected graph", CACM 1973, with a pivot.
+    """
+    if not may and not seen:
+        yield chosen
+        return
+    pivot = max(may | seen, key=lambda index: (len(joined[index] & may), -index))
+    for index in sorted(may - joined[pivot]):
+        yield from _grown(joined, chosen | {index}, may & joined[index], seen & joined[index])
+        may = may - {index}
+        seen = seen | {index}

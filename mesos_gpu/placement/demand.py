@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from mesos_gpu.placement.card_sets import best_set
+
 WHOLE = 1000
 """Thousandths of one GPU."""
 
@@ -41,12 +43,16 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What one machine has left. `cards`: of each of its GPUs the thousandths that nobody holds."""
+    """What one machine has left. `cards`: of each of its GPUs the thousandths that nobody holds.
+
+    `linked`: sets of its GPUs, by their place in `cards`, in which every two share NVLink; none where nobody tells.
+    """
 
     cpus_milli: int
     mem_mib: int
     cards: tuple[int, ...] = ()
     model: str = ""
+    linked: tuple[frozenset[int], ...] = ()
 
     @property
     def free_milli(self) -> int:
@@ -57,6 +63,19 @@ class Machine:
     def whole(self) -> int:
         """Return how many GPUs nobody holds a part of."""
         return self.cards.count(WHOLE)
+
+    @property
+    def most_linked(self) -> int:
+        """Return the size of the largest set of GPUs that nobody holds a part of and that all share NVLink."""
+        return max((sum(self.cards[place] == WHOLE for place in some) for some in self.linked), default=0)
+
+    def whole_cards(self, count: int) -> tuple[int, ...]:
+        """Return which of its GPUs a task with so many gets, by their place in `cards`: agents choose so, too."""
+        free = [place for place, left in enumerate(self.cards) if left == WHOLE]
+        if not self.linked or count >= len(free):
+            return tuple(free[:count])
+        ties = [[(int(any({one, other} <= some for some in self.linked)), 0) for other in free] for one in free]
+        return tuple(free[position] for position in best_set(ties, count))
 
     def fits(self, demand: Demand) -> bool:
         """Return whether the task could start here now."""

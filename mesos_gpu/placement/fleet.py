@@ -44,7 +44,9 @@ class Fleet:
         self._scores: dict[Demand, Floats] = {}
         self._changed: list[int] = []
         self._known: dict[Demand, int] = {}
-        self._kinds: dict[tuple[int, int, str, tuple[int, ...]], int] = {}
+        self._kinds: dict[tuple[int, int, str, tuple[int, ...], int], int] = {}
+        self._linked: Ints = np.zeros(rows, np.int64)
+        self._any_links = any(machine.linked for machine in self._machines)
         self._kind: Ints = np.zeros(rows, np.int64)
         self._largest = Machine(
             max((m.cpus_milli for m in self._machines), default=0) or 1,
@@ -111,6 +113,7 @@ class Fleet:
         for place, free in enumerate(machine.cards):
             self._cards[row, place] = free
             self._alone[row, place] = free not in machine.cards[:place]
+        self._linked[row] = machine.most_linked if machine.linked else 0
         self._name_kind(row)
         self._before[row] = nan
         if self._appraisal is not None:
@@ -137,7 +140,8 @@ class Fleet:
 
     def _name_kind(self, row: int) -> None:
         machine = self._machines[row]
-        alike = machine.cpus_milli, machine.mem_mib, machine.model, tuple(sorted(machine.cards))
+        cards = tuple(sorted(machine.cards))
+        alike = machine.cpus_milli, machine.mem_mib, machine.model, cards, int(self._linked[row])
         self._kind[row] = self._kinds.setdefault(alike, len(self._kinds))
 
     def _rows(self, rows: Ints) -> Rows:
@@ -188,7 +192,10 @@ class Fleet:
         stale = rows[np.isnan(self._before[rows])]
         if len(stale) and self._appraisal is not None:
             self._before[stale] = self._appraisal.worth(self._rows(stale))
-        return np.asarray(self._before[rows] - self._after(rows, demand) + _TIE * left, np.float32)
+        lost = self._before[rows] - self._after(rows, demand) + _TIE * left
+        if self._any_links and demand.gpus > 1:
+            lost += np.float32(self.policy.links * demand.gpu_milli) * (self._linked[rows] < demand.gpus)
+        return np.asarray(lost, np.float32)
 
     def _after(self, rows: Ints, demand: Demand) -> Floats:
         """Return what each machine is worth with the task on it, on the card that suits best."""
@@ -224,7 +231,7 @@ class Fleet:
     def _cards_for(self, row: int, demand: Demand) -> tuple[int, ...]:
         cards = self._machines[row].cards
         if not demand.share_milli:
-            return tuple(place for place, free in enumerate(cards) if free == WHOLE)[: demand.gpus]
+            return self._machines[row].whole_cards(demand.gpus)
         fitting = [place for place, free in enumerate(cards) if free >= demand.share_milli]
         if self.policy.rank is Rank.ORDER:
             return (fitting[0],)

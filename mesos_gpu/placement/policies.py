@@ -26,13 +26,15 @@ class Worth(Enum):
 @dataclass(frozen=True, slots=True)
 class Policy:
     """One way to choose. `scarcity`: how much more a size counts of which little more would fit in the cluster (an
-    exponent); `balance`: the weight of CPUs and memory that belong to free GPUs, by the mean of the mix.
+    exponent); `balance`: the weight of CPUs and memory that belong to free GPUs, by the mean of the mix; `links`:
+    what a task with several GPUs loses where they do not all share NVLink, as a part of them.
     """
 
     rank: Rank
     worth: Worth = Worth.USABLE
     scarcity: float = 0.0
     balance: float = 0.0
+    links: float = 0.0
 
 
 POLICIES: Mapping[str, Policy] = {
@@ -41,7 +43,7 @@ POLICIES: Mapping[str, Policy] = {
     "best_fit": Policy(Rank.LEAST_LEFT),
     # Weng et al., "Beware of Fragmentation", USENIX ATC 2023, section 4: least growth of the fragmentation measure.
     "fgd": Policy(Rank.LOSS, Worth.USABLE),
-    "capacity": Policy(Rank.LOSS, Worth.CAPACITY, scarcity=2.0, balance=1.0),
+    "capacity": Policy(Rank.LOSS, Worth.CAPACITY, scarcity=2.0, balance=1.0, links=0.3),
 }
 BEST = "capacity"
 """What apps with GPUs get unless somebody asks for another."""

@@ -6,16 +6,21 @@ from collections.abc import Callable, Mapping
 
 from mesos_gpu.queueing.values import Ask, Free, slots
 
-Preference = Callable[[int], float]
-"""Of two machines the one is taken for which this is less; it is told how many members would fit there."""
+Preference = Callable[[int, bool], tuple[bool, int]]
+"""Of two machines the one is taken for which this is less. It is told how many members would fit there, and whether
+the GPUs of one would be apart: several that do not all share NVLink, as far as that is known.
+"""
 
-PREFERENCES: Mapping[str, Preference] = {"spread": lambda count: -count, "first_fit": lambda count: 0}
+PREFERENCES: Mapping[str, Preference] = {
+    "spread": lambda count, apart: (False, -count),
+    "first_fit": lambda count, apart: (False, 0),
+}
 """By placement policy. All others keep machines with much room for others: few members first."""
 
 
-def fewest_first(count: int) -> float:
-    """Prefer machines on which few members fit."""
-    return count
+def fewest_first(count: int, apart: bool) -> tuple[bool, int]:
+    """Prefer machines where the GPUs of a member share NVLink, and of these the ones on which few members fit."""
+    return apart, count
 
 
 def room(ask: Ask, free: Free, most: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -48,9 +53,15 @@ def places(
     if sum(found.values()) < ask.size:
         return None
     if ask.one_per_host or ask.size == 1:
-        chosen = sorted(found, key=lambda name: prefer(_would_fit(ask, free, name)))[: ask.size]
+        order = {name: prefer(_would_fit(ask, free, name), _apart(ask, free, name)) for name in found}
+        chosen = sorted(found, key=order.__getitem__)[: ask.size]
         return dict.fromkeys(chosen, 1)
-    return _packed(ask.size, found, prefer)
+    return _packed(ask.size, found, lambda name: prefer(found[name], _apart(ask, free, name)))
+
+
+def _apart(ask: Ask, free: Free, name: str) -> bool:
+    """Return whether a member would get several GPUs that do not all share NVLink."""
+    return ask.demand.gpus > 1 and free[name].most_linked < ask.demand.gpus
 
 
 def _would_fit(ask: Ask, free: Free, name: str) -> int:
@@ -61,12 +72,12 @@ def _would_fit(ask: Ask, free: Free, name: str) -> int:
     return min(machine.cpus_milli // max(1, ask.demand.cpus_milli), machine.mem_mib // max(1, ask.demand.mem_mib))
 
 
-def _packed(size: int, found: Mapping[str, int], prefer: Preference) -> dict[str, int]:
+def _packed(size: int, found: Mapping[str, int], order: Callable[[str], tuple[bool, int]]) -> dict[str, int]:
     chosen: dict[str, int] = {}
     left, others = size, dict(found)
     while left:
         enough = [name for name, count in others.items() if count >= left]
-        name = min(enough, key=lambda each: prefer(found[each])) if enough else max(others, key=lambda e: found[e])
+        name = min(enough, key=order) if enough else max(others, key=lambda e: found[e])
         chosen[name] = min(left, others.pop(name))
         left -= chosen[name]
     return chosen

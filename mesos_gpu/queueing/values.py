@@ -72,14 +72,14 @@ def rank_of(since_s: float, priority: int, share: float, *, aging_s: float, fair
 
 def taken(machine: Machine, demand: Demand) -> Machine:
     """Return what is left of a machine after one more member; it must fit."""
-    whole = tuple(place for place, free in enumerate(machine.cards) if free == WHOLE)
-    return machine.without(demand, whole[: demand.gpus])
+    return machine.without(demand, machine.whole_cards(demand.gpus))
 
 
 def given(machine: Machine, demand: Demand) -> Machine:
     """Return a machine with what a task gives back; of a card that others have too nothing is known."""
     cards = machine.cards + (WHOLE,) * demand.gpus
-    return Machine(machine.cpus_milli + demand.cpus_milli, machine.mem_mib + demand.mem_mib, cards, machine.model)
+    cpus_milli, mem_mib = machine.cpus_milli + demand.cpus_milli, machine.mem_mib + demand.mem_mib
+    return Machine(cpus_milli, mem_mib, cards, machine.model, machine.linked)
 
 
 def with_ended(free: Free, tasks: Iterable[Running]) -> dict[str, Machine]:

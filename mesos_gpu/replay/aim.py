@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mesos_gpu.placement.demand import WHOLE, Demand, Machine
+from mesos_gpu.placement.demand import Demand, Machine
 from mesos_gpu.placement.fleet import Fleet
 from mesos_gpu.placement.mix import Mix
 from mesos_gpu.placement.policies import POLICIES
@@ -53,7 +53,7 @@ class Aim:
     def starts(self, run_id: str, name: str) -> None:
         """Take note that a run has its place."""
         demand, machine = self._asks[run_id], self._fleet.machine(name)
-        cards = tuple(place for place, free in enumerate(machine.cards) if free == WHOLE)[: demand.gpus]
+        cards = machine.whole_cards(demand.gpus)
         self._places[run_id] = name, cards
         self._fleet.change(name, machine.without(demand, cards))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.gpu.device import Gpu, Level, Link, MigInstance, Topology
-from mesos_gpu.gpu.topology import best
+from mesos_gpu.gpu.topology import best, linked_sets
 from tests.gpu.described import gpus, machine
 
 
@@ -118,3 +118,40 @@ def test_a_great_many_gpus_are_chosen_one_by_one_and_still_well() -> None:
     )
     assert {gpu.index for gpu in best(found[3:], 8, topology)} == set(range(8, 16))
     assert len(best(found, 128, topology)) == 128
+
+
+@pytest.mark.parametrize(
+    ("name", "sets"),
+    [
+        ("dgx-1", {(0, 1, 2, 3), (4, 5, 6, 7), (0, 4), (1, 5), (2, 6), (3, 7)}),
+        ("hgx-h100", {tuple(range(8))}),
+        ("dgx-2", {tuple(range(16))}),
+        ("pcie-2-sockets", set()),
+    ],
+)
+def test_sets_that_share_nvlink_are_those_to_which_no_more_can_be_added(name: str, sets: set[tuple[int, ...]]) -> None:
+    assert {tuple(sorted(some)) for some in linked_sets(*machine(name))} == sets
+
+
+@given(st.integers(0, 7), st.data())
+def test_linked_sets_are_all_there_are(count: int, data: st.DataObject) -> None:
+    found = gpus(count)
+    pairs = [(one, other) for one, other in combinations(range(count), 2) if data.draw(st.booleans())]
+    links = {frozenset((found[one].uuid, found[other].uuid)): Link(Level.SYSTEM, 1) for one, other in pairs}
+    all_sets = [
+        frozenset(some)
+        for size in range(2, count + 1)
+        for some in combinations(range(count), size)
+        if all(pair in pairs for pair in combinations(some, 2))
+    ]
+    largest = {some for some in all_sets if not any(some < other for other in all_sets)}
+    told = linked_sets(found, Topology(links))
+    assert len(told) == len(set(told))
+    assert set(told) == largest
+
+
+def test_mig_instances_share_no_nvlink() -> None:
+    found = gpus(2)
+    parts = [Gpu(0, 0, f"MIG-{part}", "part", mig=MigInstance("GPU-0", part, 0, ())) for part in (1, 2)]
+    topology = Topology({frozenset(("GPU-0", "GPU-1")): Link(Level.SYSTEM, 4)})
+    assert linked_sets([*parts, found[1]], topology) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from mesos_gpu.placement.demand import WHOLE, Demand, Machine
 from mesos_gpu.queueing.decide import Start, decide
-from mesos_gpu.queueing.places import PREFERENCES, places
+from mesos_gpu.queueing.places import PREFERENCES, fewest_first, places
 from mesos_gpu.queueing.preemption import give_way
 from mesos_gpu.queueing.values import Ask, Running, rank_of
 
@@ -37,6 +38,26 @@ def test_members_of_one_host_each_go_where_the_policy_likes(policy: str, taken: 
     prefer = PREFERENCES.get(policy)
     found = places(ask, FREE, prefer) if prefer else places(ask, FREE)
     assert found == dict.fromkeys(taken, 1)
+
+
+LINKED = {
+    "apart": machine(2),
+    "linked": replace(machine(8), linked=(frozenset(range(8)),)),
+    "paired": replace(machine(4), linked=(frozenset({0, 1}), frozenset({2, 3}))),
+}
+
+
+@pytest.mark.parametrize(
+    ("policy", "taken"),
+    [("capacity", {"linked", "paired"}), ("spread", {"linked", "paired"}), ("first_fit", {"apart", "linked"})],
+)
+def test_members_go_where_their_gpus_share_nvlink(policy: str, taken: set[str]) -> None:
+    ask = Ask("x", 0, gpus(2), size=2, one_per_host=True)
+    assert places(ask, LINKED, PREFERENCES.get(policy, fewest_first)) == dict.fromkeys(taken, 1)
+    several = Ask("x", 0, gpus(2), size=2)
+    assert places(several, {"roomy": machine(4), **LINKED}) == {"linked": 2}
+    assert places(Ask("x", 0, gpus(1), size=2), LINKED) == {"apart": 2}, "one GPU is linked with nothing"
+    assert places(Ask("x", 0, gpus(4), size=1), LINKED) == {"linked": 1}
 
 
 def test_members_that_may_be_packed_take_as_few_machines_as_can_be() -> None:

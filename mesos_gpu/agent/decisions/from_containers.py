@@ -67,7 +67,7 @@ def _launched(state: AgentState, event: ev.Launched, at: Moment) -> list[Action]
         return [act.Kill(task.key, task.container_id, 0.0)]
     limit_s = launch.max_completion_s(task.info)
     task.deadline_s = None if limit_s is None else at.mono_s + limit_s
-    running = reporting.report(state, framework, task, Verdict("TASK_RUNNING"), at)
+    running = reporting.report(state, framework, task, Verdict("TASK_RUNNING"), at, event.cards)
     return running + checking.begin_checks(task, at.mono_s)
 
 

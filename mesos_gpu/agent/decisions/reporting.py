@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from mesos_gpu.agent.decisions import checking, collecting
@@ -19,10 +20,16 @@ from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import ExecutorId
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.shares.gpu_links import cards_label
 
 
-def report(state: AgentState, framework: Framework, task: Task, verdict: Verdict, at: Moment) -> list[Action]:
-    """Put a status update on its way: logged first, then sent when it is its turn."""
+def report(
+    state: AgentState, framework: Framework, task: Task, verdict: Verdict, at: Moment, cards: Sequence[int] = ()
+) -> list[Action]:
+    """Put a status update on its way: logged first, then sent when it is its turn.
+
+    `cards`: the whole GPUs, by index, that it is to say the task has.
+    """
     container: Document | None = None
     if task.container_id is not None:
         networks = network_infos(task.info, task.networks, state.identity)
@@ -30,6 +37,9 @@ def report(state: AgentState, framework: Framework, task: Task, verdict: Verdict
     made = _status(state, task.key, verdict, at, executor_id=task.executor_id, container=container)
     share = shares.said(state.identity.shared_cards, task.info, verdict.state)
     status = cast(TaskStatus, {**share, **made, **checking.said(task, verdict)})
+    if cards:
+        labels = [*(status.get("labels") or {}).get("labels", []), cards_label(cards)]
+        status = cast(TaskStatus, {**status, "labels": {"labels": labels}})
     return report_status(state, framework, task, status, at)
 
 

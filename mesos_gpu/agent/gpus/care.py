@@ -237,6 +237,10 @@ class AgentGpus:
         """Return what each container holds."""
         return self._isolator.held
 
+    def whole_of(self, container_id: ContainerId) -> tuple[int, ...]:
+        """Return the whole GPUs that a container holds, by index; MIG instances are none."""
+        return tuple(sorted(gpu.index for gpu in self._isolator.held.get(container_id, ()) if gpu.mig is None))
+
     def all(self) -> Sequence[Gpu]:
         """Return every GPU, in Mesos' order."""
         return sorted(self._isolator.total)

@@ -346,8 +346,8 @@ class Agent:
         gpus = [] if self.gpus is None else [gpu.uuid for gpu in self.gpus.all() if self.gpus.illness(gpu.uuid) is None]
         return {GPU: gpus, **({} if self.devices is None else self.devices.there)}
 
-    def _tell_holder(self, task: Task) -> None:
-        if self.gpus is None or task.container_id is None or task.phase is Phase.OVER:
+    def _tell_holder(self, task: Task | None) -> None:
+        if self.gpus is None or task is None or task.container_id is None or task.phase is Phase.OVER:
             return
         trouble = self.gpus.trouble(task.container_id)
         if trouble is not None:
@@ -369,10 +369,11 @@ class Agent:
 
     def _from_containers(self, event: ev.Event) -> None:
         if isinstance(event, ev.Launched):
-            self.post(event)
             task = self.state.frameworks.task(event.key)
-            if task is not None:
-                self._tell_holder(task)
+            if task is not None and task.container_id is not None and self.gpus is not None:
+                event = replace(event, cards=self.gpus.whole_of(task.container_id))
+            self.post(event)
+            self._tell_holder(task)
             return
         # A GPU that was held and is unhealthy is offered no more, before anyone hears that it is free.
         self._advertise()

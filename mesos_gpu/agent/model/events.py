@@ -144,12 +144,13 @@ class Reconcile:
 class Launched:
     """A container runs; `pid` is its init, None when a former process launched it and did not get to say.
 
-    `networks` are the NetworkInfos of those that it joined.
+    `networks` are the NetworkInfos of those that it joined, `cards` the whole GPUs that it holds, by index.
     """
 
     key: Owner
     pid: int | None
     networks: tuple[Document, ...] = ()
+    cards: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

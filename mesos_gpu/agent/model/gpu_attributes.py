@@ -7,18 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.mesos.shares.gpu_links import LINKS_ATTRIBUTE, Sets, links_text
 from mesos_gpu.mesos.shares.gpu_shares import CARDS_ATTRIBUTE, SharedCard, cards_text
 
-NAMES = ("gpu_model", "gpu_memory_mib", "gpu_driver", "gpu_count")
+NAMES = ("gpu_model", "gpu_memory_mib", "gpu_driver", "gpu_count", LINKS_ATTRIBUTE)
 """The attributes that `with_gpus` adds."""
 
 
-def with_gpus(said: Sequence[Mapping[str, Any]], gpus: Sequence[Gpu], driver: str | None) -> list[dict[str, Any]]:
+def with_gpus(
+    said: Sequence[Mapping[str, Any]], gpus: Sequence[Gpu], driver: str | None, linked: Sets = ()
+) -> list[dict[str, Any]]:
     """Return the attributes `said` (--attributes) and those of the GPUs; what the operator said of them stays.
 
     `gpu_model` is NVML's name as an attribute can hold it (`NVIDIA-H200`; several models: sorted, joined by `/`),
-    `gpu_memory_mib` the memory of the smallest GPU, `gpu_driver` the driver's version, `gpu_count` how many there are.
-    What the driver does not report is left out; without GPUs there are none.
+    `gpu_memory_mib` the memory of the smallest GPU, `gpu_driver` the driver's version, `gpu_count` how many there are,
+    `gpu_nvlink` which of them share NVLink (`linked`). What the driver does not report is left out; without GPUs there
+    are none.
     """
     if not gpus:
         return [dict(attribute) for attribute in said]
@@ -28,6 +32,7 @@ def with_gpus(said: Sequence[Mapping[str, Any]], gpus: Sequence[Gpu], driver: st
     found += [_scalar("gpu_memory_mib", min(memory))] if memory else []
     found += [_text("gpu_driver", _as_text(driver))] if driver else []
     found += [_scalar("gpu_count", len(gpus))]
+    found += [_text(LINKS_ATTRIBUTE, links_text(linked))] if linked else []
     taken = {attribute["name"] for attribute in said}
     return [*(dict(attribute) for attribute in said), *(a for a in found if a["name"] not in taken)]
 

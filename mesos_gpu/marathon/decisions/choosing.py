@@ -5,11 +5,12 @@ docs/do/placement.md says it in words. With one offer there is nothing to choose
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.linking import sets_of, with_links
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.placing import (
     POLICY_LABEL,
@@ -23,6 +24,7 @@ from mesos_gpu.marathon.matching.placing import (
     shared_cards,
     shared_machine,
 )
+from mesos_gpu.marathon.model.instances import Task
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import OfferId
@@ -55,6 +57,19 @@ def worth_waiting(draft: Draft, documents: Sequence[OfferDocument], ready: Ready
     if {document["agent_id"]["value"] for document in documents} >= draft.agents:
         return False
     return any(asks_for_gpus(spec) and policy_of(draft, spec) != "first_fit" for spec in ready.specs.values())
+
+
+def holders(draft: Draft, offers: Iterable[Offer]) -> Mapping[str, list[Task]]:
+    """Return the tasks that hold GPUs, by agent; nobody is looked for where no offer tells of links."""
+    agents = {str(offer.agent_id) for offer in offers if sets_of(offer.attributes)}
+    found: dict[str, list[Task]] = {}
+    if not agents:
+        return found
+    for instance in draft.instances.values():
+        task = instance.task
+        if task is not None and instance.active and not task.away and str(task.agent_id) in agents:
+            found.setdefault(str(task.agent_id), []).append(task)
+    return found
 
 
 class Choice:
@@ -137,6 +152,11 @@ class Choice:
         kind = policy, shared
         if kind not in self._fleets:
             machines = {str(name): self._machine(each, shared=shared) for name, each in self._offers.items()}
+            if not shared:
+                tasks = holders(self._draft, [each.offer for each in self._offers.values()])
+                machines = {
+                    str(name): with_links(machines[str(name)], each.offer, tasks) for name, each in self._offers.items()
+                }
             # Not before there is a choice: numpy takes 0.1 s to start, and most Marathons of a box never need it.
             from mesos_gpu.placement.fleet import Fleet
 

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mesos_gpu.marathon.decisions import suspending
-from mesos_gpu.marathon.decisions.choosing import policy_of
+from mesos_gpu.marathon.decisions.choosing import holders, policy_of
 from mesos_gpu.marathon.decisions.giving_way import give_way
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready, matched, placed_instances, task_of
 from mesos_gpu.marathon.definitions.ports import PortWish, take_ports
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching import asks
 from mesos_gpu.marathon.matching.constraints import all_fulfilled
+from mesos_gpu.marathon.matching.linking import with_links
 from mesos_gpu.marathon.matching.matching import Match, Reason, Refusal, accepted_roles
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.placing import MODEL, demand, machine, model
@@ -110,7 +111,10 @@ class Look:
         yield from (task for task, _, _ in self._draft.freed)
 
     def _free(self, tasks: Sequence[Running]) -> dict[str, Machine]:
-        free = {name: machine(each.offer, each.left) for name, each in self._open.items()}
+        holding = holders(self._draft, [each.offer for each in self._open.values()])
+        free = {
+            name: with_links(machine(each.offer, each.left), each.offer, holding) for name, each in self._open.items()
+        }
         for name, offer in self._away.items():
             free[name] = Machine(0, 0, (), model(offer))
         models = {str(task.agent_id): dict(task.attributes).get(MODEL, "") for task in self._tasks()}

@@ -128,7 +128,8 @@ def heard(draft: Draft, instance: Instance, message: str) -> None:
         fields = {"appId": instance.app_id, "taskId": task.id, "slaveId": task.agent_id, "host": task.host}
         draft.actions.append(Publish("instance_resumed_event", fields))
         cards = parts_first.cards_after(task, message)
-        _put(draft, instance, replace(task, suspended_for=None, cards=cards), "")
+        whole = parts_first.whole_after(task, message)
+        _put(draft, instance, replace(task, suspended_for=None, cards=cards, whole_cards=whole), "")
 
 
 def watch(draft: Draft) -> None:

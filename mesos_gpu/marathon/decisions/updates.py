@@ -34,6 +34,7 @@ from mesos_gpu.marathon.state.run_times import learn
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import TaskId
+from mesos_gpu.mesos.shares.gpu_links import labelled_cards
 
 MAX_MESSAGE = 10_000
 """Characters kept of a status message."""
@@ -158,6 +159,7 @@ def _task_after(task: Task, status: TaskStatus, cause: Cause, now_s: float) -> T
         state="TASK_UNREACHABLE" if cause is Cause.TASK_UNREACHABLE else status["state"],
         ip_addresses=addresses or task.ip_addresses,
         started_at_s=task.started_at_s or float(status.get("timestamp", now_s)) if running else task.started_at_s,
+        whole_cards=labelled_cards(status) or task.whole_cards,
         check_result=check_result(status["check_status"]) if "check_status" in status else task.check_result,
         unreachable_since_s=(task.unreachable_since_s or now_s) if cause is Cause.TASK_UNREACHABLE else None,
     )

@@ -49,5 +49,15 @@ def sharer(instance: Instance, task: Task, spec: RunSpec) -> Sharer:
 
 def cards_after(task: Task, message: str) -> tuple[int, ...]:
     """Return the cards of a task whose agent said `resumed on GPU 1 (GPU-...)`: one may have become another."""
-    named = tuple(int(index) for index in re.findall(r"(?:GPU|,) (\d+) \(", message))
+    named = _named(message)
     return named if len(task.cards) == len(named) == 1 else task.cards
+
+
+def whole_after(task: Task, message: str) -> tuple[int, ...]:
+    """Return the whole GPUs of a task whose agent said on which it was resumed."""
+    named = _named(message)
+    return named if len(task.whole_cards) == len(named) else task.whole_cards
+
+
+def _named(message: str) -> tuple[int, ...]:
+    return tuple(int(index) for index in re.findall(r"(?:GPU|,) (\d+) \(", message))

@@ -188,6 +188,8 @@ class Task:
     """When `suspension` last changed, or was last asked for."""
     cards: tuple[int, ...] = ()
     """The shared cards that it has parts of, by index, that of the largest part first."""
+    whole_cards: tuple[int, ...] = ()
+    """The whole GPUs that it has, by index, as its agent told; none where that did not."""
     held: Held | None = None
     """What it has; None of one that was started by a version that did not count that."""
     counted_s: float = 0.0

@@ -31,9 +31,15 @@ def test_of_different_gpus_all_models_and_the_least_memory_are_told() -> None:
 def test_what_the_operator_says_stays_and_without_gpus_nothing_is_added() -> None:
     said = parse_attributes("rack:r1;gpu_model:h200")
     assert with_gpus(said, [], "1") == said
-    told = attributes_summary(with_gpus(said, [H200], "1"))
+    told = attributes_summary(with_gpus(said, [H200], "1", (frozenset({0, 1}),)))
     assert told["gpu_model"] == "h200"
+    assert told["gpu_nvlink"] == "0-1"
     assert set(told) == {"rack", *NAMES}
+
+
+def test_what_the_operator_says_of_links_stays() -> None:
+    told = attributes_summary(with_gpus(parse_attributes("gpu_nvlink:4-5"), [H200], "1", (frozenset({0, 1}),)))
+    assert told["gpu_nvlink"] == "4-5"
 
 
 def test_text_keeps_to_the_grammar_of_attributes() -> None:

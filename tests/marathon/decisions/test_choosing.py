@@ -12,8 +12,10 @@ from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.state.actions import Action, Decline, Launch
 from mesos_gpu.marathon.state.events import Disconnected, Offered, Rescinded, Tick
+from mesos_gpu.marathon.state.state import restored
+from mesos_gpu.marathon.store.rows import lasting_of, rows_of, saves_of
 from mesos_gpu.placement.policies import BEST, POLICIES
-from tests.support.marathon.builders import SETTINGS, Run, app, offer, only
+from tests.support.marathon.builders import SETTINGS, Run, app, offer, only, status
 
 WINDOW_S = 0.2
 SHARED = replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED, offer_window_s=WINDOW_S)
@@ -182,3 +184,57 @@ def test_apps_with_volumes_go_where_they_always_did() -> None:
     run = subscribed(app("/db", gpus=1, container={"type": "MESOS", "volumes": [volume]}))
     launches = only(run.do(Offered([WHOLE, LAST])), Launch)
     assert [launch.offer_id for launch in launches] == ["whole"]
+
+
+PAIRED = {"gpu_nvlink": "0-1/2-3"}
+
+
+def cards(*indices: int) -> Any:
+    value = ",".join(map(str, indices))
+    return {"labels": {"labels": [{"key": "gpu.cards", "value": value}]}}
+
+
+def pairs(*gpus: int) -> list[Any]:
+    """Offers of machines with two pairs each, of so many GPUs."""
+    return [
+        offer(f"O{at}", agent=f"S{at}", host=f"h{at}", gpus=count, cpus=32, attributes=PAIRED)
+        for at, count in enumerate(gpus)
+    ]
+
+
+def test_of_offers_alike_the_one_is_taken_in_which_two_gpus_share_nvlink() -> None:
+    plain = offer("plain", agent="S8", host="h8", gpus=4, cpus=32)
+    for document in (app("/a", gpus=2), app("/a", gpus=2, priority=3)):
+        assert where(subscribed(document).do(Offered([plain, *pairs(4)]))) == {"a": "O0"}
+    gang = app("/a", gpus=2, gang={"size": 2})
+    launched = only(subscribed(gang).do(Offered([plain, *pairs(4, 4)])), Launch)
+    assert {launch.offer_id for launch in launched} == {"O0", "O1"}
+    first = app("/a", gpus=2, labels={"PLACEMENT_POLICY": "first_fit"})
+    assert where(subscribed(first).do(Offered([plain, *pairs(4)]))) == {"a": "plain"}
+
+
+@pytest.mark.parametrize(("held", "taken"), [((0, 2), "O1"), ((0, 1), "O0")])
+def test_which_cards_our_own_tasks_have_says_which_are_left(held: tuple[int, int], taken: str) -> None:
+    """Two GPUs of each of two machines are offered: of the second one a pair, of the first it depends."""
+    other = app("/other", gpus=2, constraints=[["hostname", "IS", "h1"]])
+    run = subscribed(app("/one", gpus=1, instances=2), other, settings=replace(SHARED, offer_window_s=0.0))
+    run.do(Offered(pairs(4)))
+    run.do(Offered([pairs(0, 4)[1]]))
+    for task_id, card in zip(run.tasks("/one"), held, strict=True):
+        run.do(status(task_id, **cards(card)))
+    (other_id,) = run.tasks("/other")
+    run.do(status(other_id, agent_id={"value": "S1"}, **cards(0, 1)))
+    run.put(app("/a", gpus=2))
+    assert where(run.do(Offered(pairs(2, 2)))) == {"a": taken}
+
+
+def test_what_a_task_has_is_kept_and_known_after_a_restart() -> None:
+    run = subscribed(app("/one", gpus=2))
+    run.do(Offered(pairs(4)))
+    (task_id,) = run.tasks("/one")
+    run.do(status(task_id, **cards(0, 2)))
+    run.do(status(task_id, message="GPU 0 is unhealthy"))
+    again = lasting_of([row for save in saves_of(run.state.lasting) for row in rows_of(save)])
+    (instance,) = restored(again).instances.values()
+    assert instance.task is not None
+    assert instance.task.whole_cards == (0, 2)
