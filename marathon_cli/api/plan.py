@@ -7,6 +7,7 @@ from typing import Any
 
 from marathon_cli.clients.client import Document, Marathon
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused
+from mesos_gpu.marathon.why.change import Change, read_change
 
 
 def plan(marathon: Marathon, documents: Sequence[Mapping[str, Any]], *, force: bool = False) -> Document:
@@ -21,6 +22,15 @@ def plan(marathon: Marathon, documents: Sequence[Mapping[str, Any]], *, force: b
 def when(marathon: Marathon, name: str) -> Document:
     """Return when what waits of an app, a pod or a job is expected to start. Raises NotFound, and as `plan`."""
     return _ask(marathon, "/v1/when", {"id": name}, "when something will start", None)
+
+
+def smallest_change(marathon: Marathon, app_id: str) -> Change | None:
+    """Return the smallest change that would start what waits in order; None where there is none, or nobody knows."""
+    try:
+        found = _ask(marathon, "/v1/why", {"id": app_id}, "what would start it", None).get("change")
+        return None if not found else read_change(found)
+    except (MesosGpuError, KeyError, TypeError, ValueError):
+        return None
 
 
 def _ask(marathon: Marathon, path: str, body: dict[str, Any], what: str, query: Mapping[str, str] | None) -> Document:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from marathon_cli.api.plan import smallest_change
 from marathon_cli.clients.cluster import Cluster, owners
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused
 from mesos_gpu.marathon.why.facts import Judging, of_app
@@ -46,7 +47,8 @@ def inquire(marathon: Marathon, app_id: str, say: Callable[[str], None]) -> Situ
         roles = cluster.roles()
     finally:
         cluster.close()
-    return Situation(**situation, **judging.fields(), roles=roles)
+    change = smallest_change(marathon, app_id) if "order" in queued else None
+    return Situation(**situation, **judging.fields(), roles=roles, ordered_change=change)
 
 
 def _sharing(marathon: Marathon, wish: Wish) -> Sequence[Agent]:

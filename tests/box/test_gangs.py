@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import sys
 
 import pytest
@@ -54,6 +56,28 @@ def test_a_gang_takes_what_gives_way_and_starts_again_as_a_whole(pair: LiveBox) 
     pair.ok("task", "kill", min(before))
     pair.until("all are others", lambda: running(pair, "gang") == 2 and not before & ids(pair, "gang"))
     assert len({task["gang"]["id"] for task in pair.tasks("gang")}) == 1
+
+
+def test_a_gang_that_waits_starts_when_what_why_says_is_done(pair: LiveBox) -> None:
+    pair.add({"id": "cheap", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 1, "instances": 3})
+    pair.until("three run", lambda: running(pair, "cheap") == 3)
+    gang = {"id": "gang", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 2, "gang": {"size": 2}}
+    assert pair.cli("app", "add", "-", text=json.dumps(gang)).returncode == 0
+
+    def advised() -> list[str]:
+        change = json.loads(pair.ok("why", "gang", "-o", "json"))["change"]
+        return [] if change is None else [step["text"] for step in change["steps"]]
+
+    pair.until("something is advised", lambda: bool(advised()))
+    steps = advised()
+    assert "The smallest change that would start it:" in pair.ok("why", "gang")
+    assert pair.tasks("gang") == [], "it waits still"
+    for text in steps:
+        found = re.search("`mesos-gpu ([^`]*)`", text)
+        assert found is not None, text
+        pair.ok(*shlex.split(found[1]))
+    pair.until("the gang runs", lambda: running(pair, "gang") == 2)
+    assert steps == ["`mesos-gpu app scale /cheap 0` has 0 of it in place of 3"]
 
 
 def running(box: LiveBox, app_id: str) -> int:

@@ -24,6 +24,7 @@ from mesos_gpu.marathon.api.page import PageApi
 from mesos_gpu.marathon.api.plan import PlanApi
 from mesos_gpu.marathon.api.pods import PodsApi
 from mesos_gpu.marathon.api.proxy import LeaderProxy
+from mesos_gpu.marathon.api.smallest import SmallestApi
 from mesos_gpu.marathon.api.system import SystemApi
 from mesos_gpu.marathon.api.usage import UsageApi
 from mesos_gpu.marathon.api.why import WhyApi
@@ -61,12 +62,15 @@ def make_api(
     app.middlewares.append(browsers.middleware())
     app.middlewares.append(authentication_and_errors(lambda: f"http://{election.address}", http, browsers.knows))
     app.on_cleanup.extend([lambda _: proxy.close(), lambda _: system.close(), lambda _: door.close()])
+    plans = PlanApi(scheduler, door)
+    smallest = SmallestApi(scheduler, plans)
     app.add_routes(
         _with_and_without_slash(
             *AppsApi(scheduler).routes(),
             *PodsApi(scheduler).routes(),
             *JobsApi(scheduler).routes(),
-            *PlanApi(scheduler, door).routes(),
+            *plans.routes(),
+            *smallest.routes(),
             *UsageApi(scheduler).routes(),
             *GroupsApi(scheduler).routes(),
             *ClusterApi(scheduler, info).routes(),
@@ -76,7 +80,7 @@ def make_api(
             *system.routes(),
         )
     )
-    why = WhyApi(scheduler, door, info)
+    why = WhyApi(scheduler, door, info, smallest)
     advice = AdviceApi(lambda: scheduler.settings.rules, why.agents)
     app.add_routes(browsers.routes())
     app.add_routes(PageApi(door, why, advice).routes())

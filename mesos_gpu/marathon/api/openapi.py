@@ -123,6 +123,7 @@ DETAILS: Mapping[tuple[str, str], Detail] = {
     ("POST", "/v1/when"): Detail(
         None, having(id=_TEXT, agents=listed(_OBJECT)), having(id=_TEXT, waiting={"type": "integer"})
     ),
+    ("POST", "/v1/why"): Detail(None, having(id=_TEXT, agents=listed(_OBJECT)), having(id=_TEXT, change=_OBJECT)),
     ("GET", "/v1/usage"): Detail(
         {"since": _TEXT, "by": _TEXT, "app": _TEXT},
         answer=having(since=_TEXT, until=_TEXT, by=_TEXT, usage=listed(_OBJECT), total=_OBJECT),

@@ -97,16 +97,21 @@ class PlanApi:
         self, asked: Mapping[str, Any], credentials: str | None
     ) -> tuple[list[Machine], dict[Role, dict[str, int]]]:
         """Return the agents, and what quotas leave to roles."""
-        agents, roles = asked.get("agents"), asked.get("roles")
-        if not isinstance(agents, list):
-            agents, roles = await self._cluster(credentials)
+        agents, roles = await self.around(asked, credentials)
         try:
             machines = [read_machine(agent) for agent in agents]
-            return machines, headroom_of(roles or [])
+            return machines, headroom_of(roles)
         except (BadResources, ValueError, TypeError, LookupError, AttributeError) as error:
             raise BadInput(
                 f"agents and roles are a master's /slaves and /roles, and these are not: {error!r}"
             ) from None
+
+    async def around(self, asked: Mapping[str, Any], credentials: str | None) -> tuple[list[Any], list[Any]]:
+        """Return a master's agents and roles: those that are told, else those of the master. Raises Unavailable."""
+        agents, roles = asked.get("agents"), asked.get("roles")
+        if isinstance(agents, list):
+            return agents, roles if isinstance(roles, list) else []
+        return await self._cluster(credentials)
 
     async def _cluster(self, credentials: str | None) -> tuple[list[Any], list[Any]]:
         slaves, roles = await asyncio.gather(

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from mesos_gpu.errors import MesosGpuError, NotFound
 from mesos_gpu.marathon.api.mesos_door import MesosDoor, credentials_of
+from mesos_gpu.marathon.api.smallest import SmallestApi
 from mesos_gpu.marathon.decisions.blockers import blockers
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
 from mesos_gpu.marathon.engine.scheduler import Scheduler
@@ -31,8 +32,10 @@ from mesos_gpu.process.http import json_response
 class WhyApi:
     """The handler. `info` is what /v2/info shows."""
 
-    def __init__(self, scheduler: Scheduler, door: MesosDoor, info: Callable[[], Mapping[str, Any]]) -> None:
-        self._scheduler, self._door, self._info = scheduler, door, info
+    def __init__(
+        self, scheduler: Scheduler, door: MesosDoor, info: Callable[[], Mapping[str, Any]], smallest: SmallestApi
+    ) -> None:
+        self._scheduler, self._door, self._info, self._smallest = scheduler, door, info, smallest
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer with why an app runs or not, agent by agent, and what would help."""
@@ -75,7 +78,11 @@ class WhyApi:
             full, await asyncio.gather(*(self._tasks(a.id, credentials) for a in full)), strict=True
         ):
             judging.hold(agent, tasks, apps)
-        return Situation(**known, **judging.fields(), roles=roles)
+        try:
+            change = await self._smallest.lately(app_id, credentials)
+        except MesosGpuError:
+            change = None
+        return Situation(**known, **judging.fields(), roles=roles, ordered_change=change)
 
     async def agents(self, credentials: str | None) -> list[Agent]:
         """Return all agents, as the user of these credentials may see them. Raises Unavailable."""

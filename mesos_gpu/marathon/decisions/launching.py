@@ -167,8 +167,13 @@ def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Read
     until_s = draft.held_until_s if draft.gathering else draft.now_s + draft.settings.gang_offer_hold_s
     resident = Ready({app_id: ids for app_id, ids in ready.items() if ready.specs[app_id].resident}, ready.specs)
     refuse_s = _refuse_s(draft, _next_backoff_s(draft))
-    if decision.promise is not None:
+    # Of several roles an offer may be of another than what waits is in, and the machine comes in that one next: by then
+    # the others must not have been refused for long, or they never come together.
+    several = len(draft.roles) > 1 and any(decision.fits.values())
+    if decision.promise is not None or several:
         refuse_s = min(refuse_s, _PAUSE_S + draft.pick() % 1000 / 1000 * _PAUSE_MORE_S)
+    roles = {str(ready.specs[app_id].document["role"]) for app_id in ready} if several else set()
+    idle: list[OfferId] = []
     held: list[OfferDocument] = []
     for each in opened:
         kept = keep and str(each.offer.id) in promised
@@ -178,11 +183,15 @@ def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Read
             away.append((replace(each.offer, resources=each.left), draft.now_s, draft.now_s + _PAUSE_S))
         elif kept:
             held.append(each.offer.document)
+        elif several and each.offer.role not in roles:
+            idle.append(each.offer.id)
         else:
             declined.append(each.offer.id)
             away.append((each.offer, draft.now_s, draft.now_s + refuse_s))
     if declined:
         draft.actions.append(Decline(declined, refuse_s))
+    if idle:
+        draft.actions.append(Decline(idle, draft.settings.decline_offer_s))
     draft.held, draft.gathering = tuple(held), bool(held)
     draft.held_until_s = until_s if held else None
     draft.ordered = bool(draft.waiting)
@@ -405,7 +414,7 @@ def next_launch_s(state: State, settings: Settings, moment: Moment, *, looks: bo
     times = [at for at in times if at > moment.now_s]
     if looks and state.ordered and state.subscribed and state.waiting:
         times.append(moment.now_s + _LOOK_S)
-    if state.held_until_s is not None:
+    if state.held_until_s is not None and (looks or not state.gathering):
         times.append(state.held_until_s)
     if (use_s := next_use_s(state, settings, moment.now_s)) is not None:
         times.append(use_s)

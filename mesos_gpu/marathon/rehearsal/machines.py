@@ -28,6 +28,8 @@ class Machine:
     region: str | None = None
     zone: str | None = None
     takes_tasks: bool = True
+    connected: bool = True
+    """Whether it could take some again when somebody says so."""
 
     def without(self, taken: Resources) -> Machine:
         """Return it when something more is used."""
@@ -81,6 +83,7 @@ def read_machine(document: Mapping[str, Any]) -> Machine:
         region=agent.region,
         zone=agent.zone,
         takes_tasks=agent.takes_tasks,
+        connected=agent.state != "inactive",
     )
 
 
@@ -126,11 +129,19 @@ def headroom_of(roles: Sequence[Mapping[str, Any]]) -> dict[Role, dict[str, int]
     """Return what the quota of each role leaves it, in thousandths, by name; of those of a master's /roles."""
     found: dict[Role, dict[str, int]] = {}
     for entry in roles:
-        quota = entry.get("quota") or {}
-        limits, consumed = quota.get("limit") or {}, quota.get("consumed") or {}
-        left = {
-            str(name): round((float(limit) - float(consumed.get(name) or 0)) * 1000) for name, limit in limits.items()
-        }
-        if left:
-            found[Role(str(entry.get("name")))] = left
+        consumed = (entry.get("quota") or {}).get("consumed") or {}
+        for role, limits in limits_of([entry]).items():
+            found[role] = {name: most - round(float(consumed.get(name) or 0) * 1000) for name, most in limits.items()}
+    return found
+
+
+def limits_of(roles: Sequence[Mapping[str, Any]]) -> dict[Role, dict[str, int]]:
+    """Return the limits of the quota of each role that has any, in thousandths, by name."""
+    found: dict[Role, dict[str, int]] = {}
+    for entry in roles:
+        limits = (entry.get("quota") or {}).get("limit") or {}
+        if limits:
+            found[Role(str(entry.get("name")))] = {
+                str(name): round(float(limit) * 1000) for name, limit in limits.items()
+            }
     return found

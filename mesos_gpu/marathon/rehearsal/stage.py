@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -86,6 +87,8 @@ class Stage:
         self._headroom = {role: dict(left) for role, left in headroom.items()}
         self._holds: dict[TaskId, tuple[AgentId, Resources, Role]] = {}
         self._offers: dict[OfferId, tuple[AgentId, Role]] = {}
+        self._refused: dict[AgentId, int] = {}
+        """In the order in which their offers were declined last."""
         self._numbers = count(1)
         self._letters: deque[Event] = deque()
         self._lasts = lasts
@@ -110,8 +113,38 @@ class Stage:
         self._read()
         return actions
 
-    def play(self, *, horizon_s: float = HORIZON_S, until: Callable[[State], bool] = lambda state: False) -> None:
-        """Offer what is free, again and again, until nothing more happens, time is over, or `until` says so."""
+    def copy(self) -> Stage:
+        """Return another one that is as far as this one, and goes its own way from here."""
+        other = copy(self)
+        other.machines, other._holds, other._offers = dict(self.machines), dict(self._holds), dict(self._offers)
+        other._refused = dict(self._refused)
+        other.starts, other.ends, other._due = list(self.starts), list(self.ends), list(self._due)
+        other._headroom = {role: dict(left) for role, left in self._headroom.items()}
+        other._letters = deque(self._letters)
+        return other
+
+    @property
+    def now_s(self) -> float:
+        """Return what the clock says."""
+        return self._now_s
+
+    @property
+    def headroom(self) -> dict[Role, dict[str, int]]:
+        """Return what quotas leave, in thousandths; what is changed in it holds from then on."""
+        return self._headroom
+
+    def play(
+        self,
+        *,
+        horizon_s: float = HORIZON_S,
+        until: Callable[[State], bool] = lambda state: False,
+        patience_s: float | None = None,
+    ) -> None:
+        """Offer what is free, again and again, until nothing more happens, time is over, or `until` says so.
+
+        `patience_s`: for how long what waits in order is looked at in vain, _QUIET_S and three holds of offers usually.
+        """
+        patience_s = _QUIET_S + 3 * self._settings.gang_offer_hold_s if patience_s is None else patience_s
         quiet_from_s, done = self._now_s, -1
         for _ in range(_ROUNDS):
             if done != len(self.starts) + len(self.ends):
@@ -121,7 +154,7 @@ class Stage:
             if self._offer():
                 continue
             # What waits in order is looked at every few seconds: when nothing came of it for a while nothing will.
-            looks = self._now_s - quiet_from_s < _QUIET_S + 3 * self._settings.gang_offer_hold_s
+            looks = self._now_s - quiet_from_s < patience_s
             next_s = self._next_s(looks=looks)
             times = [at_s for at_s in (next_s, self._due[0][0] if self._due else None) if at_s is not None]
             if not times or min(times) > self._begin_s + horizon_s:
@@ -163,7 +196,10 @@ class Stage:
             out = {agent_id for agent_id, _ in self._offers.values()}
             left = dict(self._headroom.get(Role(role.partition("/")[0]), {}))
             documents = []
-            for machine in self.machines.values():
+            machines = list(self.machines.values())
+            if left:  # what a quota leaves goes elsewhere while an offer of it is refused
+                machines.sort(key=lambda machine: self._refused.get(machine.id, 0))
+            for machine in machines:
                 offer_id = OfferId(f"rehearsal-{next(self._numbers)}")
                 document = None if machine.id in out else machine.offer(offer_id, role, left)
                 if document is not None:
@@ -184,7 +220,8 @@ class Stage:
                     self._launched(action)
                 case Decline(offer_ids=offer_ids):
                     for offer_id in offer_ids:
-                        self._offers.pop(offer_id, None)
+                        agent_id, _ = self._offers.pop(offer_id, (AgentId(""), Role("")))
+                        self._refused[agent_id] = next(self._numbers)
                 case Kill(task_id=task_id):
                     self._killed(before, task_id)
                 case _:

@@ -106,6 +106,8 @@ def _kept(it: Situation) -> str:
 
 def _smallest(it: Situation) -> Change | None:
     """Return the smallest change that would start one more instance; None when there is room, or it is not known."""
+    if it.queued is not None and "order" in it.queued:
+        return it.ordered_change  # what an app alone would need may go to others
     if it.queued is None or it.blockers or not it.agents_known or not it.agents:
         return None
     from mesos_gpu.marathon.why.smallest import smallest  # most answers need none of its imports

@@ -13,7 +13,7 @@ from mesos_gpu.mesos.clients.agents import Agent
 
 if TYPE_CHECKING:
     from mesos_gpu.marathon.model.instances import Task
-    from mesos_gpu.marathon.why.change import Held
+    from mesos_gpu.marathon.why.change import Change, Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +45,7 @@ class Situation:
     """Whether this Marathon has the feature gpu_resources."""
     agents_known: bool = True
     """Whether the master could be asked."""
+    ordered_change: Change | None = None
+    """Of an app that waits in order: the smallest change that would start it, where its Marathon has found one."""
     now: datetime | None = None
     """When this was so; None where nobody tells: failures are then taken for recent ones."""

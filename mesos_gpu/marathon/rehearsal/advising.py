@@ -1,0 +1,131 @@
+"""The smallest change that would start an app that waits in order: a gang, or one that priorities are about. Pure.
+
+Changes are one or two steps (steps.py), smallest first by `why.change.Change.measure`; each is played on a copy of the
+state by the very functions that decide (scene.py). docs/do/plan.md says it in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from fractions import Fraction
+
+from mesos_gpu.marathon.rehearsal.room import Room
+from mesos_gpu.marathon.rehearsal.scene import Node, Scene
+from mesos_gpu.marathon.rehearsal.stage import End
+from mesos_gpu.marathon.rehearsal.steps import machines, steps
+from mesos_gpu.marathon.why.change import KINDS, Change, Step
+
+BEFORE_MACHINES = ("reactivate", "label", "priority", "quota", "drop")
+"""Two of these, and machines are added: the only changes of three steps."""
+MOST_PLAYED = 12_000
+"""For one answer so many machines are offered at most, in all that is played; then the best so far counts. LEAST_PLAYED
+changes are looked at in any case."""
+LEAST_PLAYED = 60
+
+
+def advise(scene: Scene, app_id: str) -> Change | None:
+    """Return the smallest change after which one more instance of an app starts, of a gang all of its members.
+
+    None for an app that does not wait in order, or that starts anyway, and where no change of so few steps helps.
+    """
+    state = scene.state
+    spec = state.app(app_id)
+    if spec is None or app_id not in state.places or any(spec.shares) or spec.resident:
+        return None
+    first = Node.first(scene, app_id)
+    return None if first.starts else _Search(first).found()
+
+
+class _Search:
+    """What was played so far, and the smallest change of it."""
+
+    def __init__(self, first: Node) -> None:
+        self._first = first
+        self._ended = {end.instance for end in first.stage.ends}
+        self._left = max(LEAST_PLAYED, MOST_PLAYED // max(1, len(first.stage.machines)))
+        self._best: Change | None = None
+        self._nodes: dict[tuple[Hashable, ...], Node | None] = {}
+
+    def found(self) -> Change | None:
+        first = self._first
+        if self._try((first, step) for step in steps(first)):
+            return self._best
+        once = [node for step in steps(first) if (node := self._after(first, step)) is not None]
+        if self._try((node, step) for node in once for step in steps(node) if _is_later(node, step)):
+            return self._best
+        self._try((first, step) for step in machines(first))
+        if not self._try((node, step) for node in once for step in machines(node)):
+            some = [node for node in once if node.steps[-1].kind in BEFORE_MACHINES]
+            ways = [(node, step) for node in some for step in steps(node) if _is_later(node, step)]
+            twice = [self._after(node, step) for node, step in ways if step.kind in BEFORE_MACHINES]
+            self._try((node, step) for node in twice if node is not None for step in machines(node))
+        return self._best
+
+    def _after(self, node: Node, step: Step) -> Node | None:
+        """Play a step, unless too much was played; each is played once."""
+        key = tuple(map(_key, (*node.steps, step)))
+        if key not in self._nodes and self._left > 0:
+            self._left -= 1
+            self._nodes[key] = node.after(step)
+        return self._nodes.get(key)
+
+    def _try(self, ways: Iterable[tuple[Node, Step]]) -> bool:
+        """Play what is more by one step, the least first, until nothing smaller than the best can come.
+
+        Return whether there is a best.
+        """
+        rooms: dict[int, Room] = {}
+        able: list[tuple[Change, Node, Step]] = []
+        for node, step in ways:
+            if id(node) not in rooms:
+                rooms[id(node)] = Room(node)
+            if rooms[id(node)].could_start(step):
+                able.append((Change((*node.steps, step), ""), node, step))
+        able.sort(key=lambda way: way[0].order)
+        for least, node, step in able:
+            if self._best is not None and self._best.measure <= least.measure:
+                break
+            after = self._after(node, step)
+            if after is not None and after.starts:
+                change = self._measured(after)
+                if self._best is None or change.order < self._best.order:
+                    self._best = change
+        return self._best is not None
+
+    def _measured(self, node: Node) -> Change:
+        """Return the change with what ends by it that no step names."""
+        scaled = {step.target for step in node.steps if step.kind == "scale"}
+        ended = {step.target for step in node.steps if step.kind == "end"}
+        beside = [end for end in _new(node.stage.ends, self._ended) if end.app not in scaled]
+        state, lost = node.scene.state, Fraction(0)
+        others = []
+        for end in beside:
+            instance = state.instances.get(end.instance)
+            spec = None if instance is None else state.spec_of(instance)
+            if instance is None or instance.task is None or spec is None:
+                continue
+            gang = instance.task.gang
+            mates = [
+                i for i in state.instances_of(end.app) if gang and i.task and i.task.gang and i.task.gang.id == gang.id
+            ]
+            if any(i.task is not None and {i.id, i.task.id} & ended for i in (instance, *mates)):
+                continue
+            others.append(end)
+            asked = node.asked
+            lost += sum((Fraction(o + b, asked[n]) for n, o, b in spec.scalars if n in asked), Fraction(0))
+        return Change(node.steps, ", ".join(node.where), len(others), lost)
+
+
+def _new(ends: Iterable[End], before: set[str]) -> Iterator[End]:
+    return (end for end in ends if end.instance not in before)
+
+
+def _is_later(node: Node, step: Step) -> bool:
+    """Return whether a step may follow: the order of kinds is that in which steps are done."""
+    last = node.steps[-1]
+    return (KINDS.index(step.kind), step.target) > (KINDS.index(last.kind), last.target)
+
+
+def _key(step: Step) -> Hashable:
+    amounts, attributes = tuple(step.amounts.items()), tuple(step.attributes.items())
+    return step.kind, step.target, step.value, step.count, amounts, attributes

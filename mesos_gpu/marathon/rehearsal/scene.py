@@ -1,0 +1,231 @@
+"""What a change is looked for in: a state, machines and quotas, and the same after some steps were done. Pure.
+
+Steps are `why.change.Step`s. Each is done as whoever reads of it would: by the event that the command in its text
+sends, one after another, with what follows in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from mesos_gpu.errors import MesosGpuError
+from mesos_gpu.marathon.decisions.in_order import SETTLE_S
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.model.instances import Phase
+from mesos_gpu.marathon.model.jobs import run_of
+from mesos_gpu.marathon.model.task_ids import instance_of
+from mesos_gpu.marathon.rehearsal.machines import Machine
+from mesos_gpu.marathon.rehearsal.stage import Stage
+from mesos_gpu.marathon.state.events import Event, KillTasks, Moment, PutApps, StopRun
+from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.marathon.state.state import State
+from mesos_gpu.marathon.why.change import Step
+from mesos_gpu.marathon.why.wish import BEHAVIOUR_LABEL
+from mesos_gpu.mesos.ids import AgentId, Role
+from mesos_gpu.mesos.resources import Resources
+
+PATIENCE_S = 2 * SETTLE_S
+"""For so long it is looked whether anything comes of a step: offers settle, somebody gives way, they settle again."""
+WITHIN_S = 60.0
+"""What starts later does not start because of a step: somebody gave way, and gives way again."""
+_PORTS = "ports:[31000-32000]"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What there is around an app that waits. `limits` and `headroom` are of quotas, in thousandths, by role."""
+
+    state: State
+    machines: Sequence[Machine]
+    settings: Settings
+    moment: Moment
+    headroom: Mapping[Role, Mapping[str, int]] = field(default_factory=dict)
+    limits: Mapping[Role, Mapping[str, int]] = field(default_factory=dict)
+    called: Mapping[str, str] = field(default_factory=dict)
+    """What to call machines, by id; else it is their host."""
+
+    def name_of(self, machine: Machine) -> str:
+        """Return what to call a machine."""
+        return self.called.get(machine.id, machine.host)
+
+
+class Node:
+    """A scene after some steps. `app_id` is the app that is to start."""
+
+    def __init__(self, scene: Scene, app_id: str, stage: Stage, steps: tuple[Step, ...], before: Node | None) -> None:
+        self.scene, self.app_id, self.stage, self.steps = scene, app_id, stage, steps
+        self.before = before
+
+    @classmethod
+    def first(cls, scene: Scene, app_id: str) -> Node:
+        """Return the scene as it is, when all that is under way has come to its end."""
+        stage = Stage(scene.state, scene.machines, scene.settings, scene.moment, scene.headroom)
+        stage.settle_what_is_under_way()
+        node = cls(scene, app_id, stage, (), None)
+        node._runs_before = node.units
+        if not node.cut_short():
+            stage.play(until=lambda _: node.starts, horizon_s=2 * WITHIN_S)
+        return node
+
+    _runs_before: int = 0
+
+    def after(self, step: Step) -> Node | None:
+        """Return it after one more step; None for a step that is refused."""
+        stage = self.stage.copy()
+        node = Node(self.scene, self.app_id, stage, (*self.steps, step), self)
+        node._runs_before = self._runs_before
+        try:
+            _do(node, step)
+        except MesosGpuError:
+            return None
+        within_s = stage.now_s - self.scene.moment.now_s + WITHIN_S
+        if not node.cut_short():
+            stage.play(until=lambda _: node.starts, patience_s=PATIENCE_S, horizon_s=within_s)
+        return node
+
+    @property
+    def starts(self) -> bool:
+        """Return whether more of the app runs than did at first: one instance more, or one gang."""
+        return self.units > self._runs_before
+
+    def cut_short(self) -> dict[str, int]:
+        """Return what a gang's role would have to have left more of, so that no offer is cut short; in thousandths.
+
+        What is left of a quota goes to whichever machines are offered first, and those may not be the gang's: so it
+        starts for certain only where there is as much left as is free.
+        """
+        spec = self.stage.state.app(self.app_id)
+        left = self.stage.headroom.get(self.role, {})
+        if spec is None or spec.gang_size == 1 or not left:
+            return {}
+        machines = [machine for machine in self.stage.machines.values() if machine.takes_tasks]
+        free = {
+            name: sum(machine.free.milli(name) for machine in machines)
+            for name, own, more in spec.scalars
+            if own + more
+        }
+        return {name: amount - left[name] for name, amount in free.items() if name in left and amount > left[name]}
+
+    @cached_property
+    def spec(self) -> RunSpec:
+        """Return the app as it is after the steps."""
+        found = self.stage.state.app(self.app_id)
+        assert found is not None
+        return found
+
+    @cached_property
+    def asked(self) -> dict[str, int]:
+        """Return what one instance asks for, its executor's part with it; in thousandths."""
+        return {name: own + beside for name, own, beside in self.spec.scalars if own + beside}
+
+    @property
+    def units(self) -> int:
+        """Return how many instances of the app run, or how many gangs."""
+        state = self.stage.state
+        spec = state.app(self.app_id)
+        running = [i for i in state.instances_of(self.app_id) if i.phase is Phase.RUNNING and i.task is not None]
+        if spec is None or "gang" not in spec.document:
+            return len(running)
+        return len({i.task.gang.id for i in running if i.task is not None and i.task.gang is not None})
+
+    @property
+    def where(self) -> list[str]:
+        """Return what the machines are called on which it has started, in their order."""
+        ids = {start.agent_id for start in self.stage.starts if start.app == self.app_id}
+        return [self.scene.name_of(machine) for machine in self.scene.machines if machine.id in ids]
+
+    @property
+    def role(self) -> Role:
+        """Return the role that quotas of the app are of."""
+        return Role(str(self.spec.document["role"]).partition("/")[0])
+
+
+def own_fields(spec: RunSpec, step: Step) -> dict[str, Any] | None:
+    """Return what a step sets of the app itself; None for a step that is about something else."""
+    document = spec.document
+    match step.kind:
+        case "lower":
+            beside = {name: amount for name, _, amount in spec.scalars}
+            own = step.amounts[step.target] - beside.get(step.target, 0)
+            return {step.target: own // 1000 if step.target == "gpus" else own / 1000}
+        case "drop":
+            return {"constraints": without(document["constraints"], step.target)}
+        case "label":
+            return {"labels": {**document["labels"], BEHAVIOUR_LABEL: "unrestricted"}}
+        case "size":
+            assert step.value is not None
+            instances = spec.instances // spec.gang_size * step.value
+            return {"gang": {**document["gang"], "size": step.value}, "instances": instances}
+        case "together":
+            return {"gang": {**document["gang"], "onePerHost": False}}
+        case "runtime":
+            return {"maxRuntimeSeconds": step.value}
+        case "priority":
+            return {"priority": step.value}
+        case _:
+            return None
+
+
+def without(constraints: Sequence[Sequence[str]], words: str) -> list[list[str]]:
+    """Return constraints without the first that has these words."""
+    left = [list(constraint) for constraint in constraints]
+    left.remove(next(constraint for constraint in left if " ".join(constraint) == words))
+    return left
+
+
+def _do(node: Node, step: Step) -> None:
+    """Do a step. Raises what the decision about it raises."""
+    stage = node.stage
+    state = stage.state
+    number = len(node.steps)
+    fields = own_fields(state.app(node.app_id) or node.spec, step)
+    if fields is not None:
+        stage.tell(PutApps([{"id": node.app_id, **fields}], f"rehearsed {number}", force=True, create=False))
+        return
+    match step.kind:
+        case "quota":
+            left = stage.headroom.setdefault(Role(step.target), {})
+            limits = node.scene.limits.get(Role(step.target), {})
+            for earlier in node.steps[:-1]:
+                limits = {**limits, **earlier.amounts} if earlier.kind == "quota" else limits
+            for name, limit in step.amounts.items():
+                left[name] = left.get(name, 0) + limit - limits.get(name, 0)
+        case "preemptible":
+            stage.tell(PutApps([{"id": step.target, "preemptible": True}], f"rehearsed {number}", True, create=False))
+        case "scale":
+            stage.tell(PutApps([{"id": step.target, "instances": step.value}], f"rehearsed {number}", True, False))
+        case "end":
+            _end(node, step, number)
+        case "reactivate":
+            machine = stage.machines[AgentId(step.target)]
+            stage.machines[machine.id] = replace(machine, takes_tasks=True)
+        case "add":
+            for at in range(step.value or 1):
+                made = new_machine(step, number, at)
+                stage.machines[made.id] = made
+
+
+def _end(node: Node, step: Step, number: int) -> None:
+    stage = node.stage
+    instance = stage.state.instances.get(instance_of(step.target) or step.target)
+    if instance is not None:
+        run = run_of(instance.app_id)
+        event: Event = KillTasks([step.target], f"rehearsed {number}", scale=True, force=True)
+        stage.tell(event if run is None else StopRun(*run))
+
+
+def new_machine(step: Step, number: int, at: int) -> Machine:
+    """Return one of the machines that a step adds: each has its own name, and its own value where that is so said."""
+    told = {name: f"{value}-{at + 1}" if value == OWN else value for name, value in step.attributes.items()}
+    host = told.pop("hostname", f"{NEW}-{number}-{at + 1}")
+    region, zone = told.pop("@region", None), told.pop("@zone", None)
+    text = ";".join(f"{name}:{amount / 1000:.3f}" for name, amount in step.amounts.items())
+    free = Resources.parse(f"{text};{_PORTS}" if text else _PORTS)
+    return Machine(AgentId(f"{NEW}-{number}-{at + 1}"), host, free, Resources(), tuple(told.items()), region, zone)
+
+
+NEW, OWN = "new-machine", "new"
+"""A machine that is added, and a value that no other machine has."""

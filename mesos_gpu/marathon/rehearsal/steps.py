@@ -1,0 +1,304 @@
+"""The steps that may help an app that waits in order, and how each is said. Pure.
+
+docs/do/plan.md has the table of them; nothing else is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from math import ceil, floor
+
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.asks import grace_s
+from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.model.instances import Instance
+from mesos_gpu.marathon.model.jobs import run_of
+from mesos_gpu.marathon.rehearsal.machines import Machine
+from mesos_gpu.marathon.rehearsal.scene import OWN, Node, without
+from mesos_gpu.marathon.why.change import Step, amount_text
+from mesos_gpu.marathon.why.judge import count_text
+from mesos_gpu.marathon.why.wish import BEHAVIOUR_LABEL
+
+TENTHS = (9, 8, 7, 6, 5)
+"""To so many tenths CPUs, memory and disk are lowered: to half at least, less would be another app."""
+MARGIN_S = 60
+"""So long there is to do what is advised, before the time that a limit of seconds is reckoned by."""
+MOST_POINTS = 100
+_OWN_FIELD = {"hostname", "@hostname"}
+
+
+def steps(node: Node) -> Iterator[Step]:
+    """Yield all single steps that could be done now, but for machines that are added."""
+    for kind in (_lower, _size, _together, _label, _runtime, _priority, _quota, _drop, _preemptible, _end, _scale):
+        yield from kind(node)
+    for machine in node.stage.machines.values():
+        if not machine.takes_tasks and machine.connected:
+            text = f"`mesos-gpu agent reactivate {node.scene.name_of(machine)}` lets tasks onto it"
+            yield Step("reactivate", text, machine.id)
+
+
+def machines(node: Node) -> Iterator[Step]:
+    """Yield the steps that add machines: one for each member of a gang at most, with what is asked for."""
+    size, spec = node.spec.gang_size, node.spec
+    together = size > 1 and not spec.document["gang"]["onePerHost"]
+    for attributes in _attributes(node):
+        for count in range(1, size + 1):
+            each = count if together else 1
+            amounts = {name: amount * each for name, amount in node.asked.items()}
+            part = Fraction(count * len(amounts))
+            many = 1 if together else count
+            what = ", ".join(count_text(amount / 1000, name) for name, amount in amounts.items())
+            shown = ", ".join(f"{name} {'of its own' if value == OWN else value}" for name, value in attributes.items())
+            text = f"add {'a machine' if many == 1 else f'{many} machines, each'} with {what or 'anything'}"
+            text += f" and {shown}" if shown else ""
+            yield Step("add", text, "", amounts, attributes, part, many, count)
+
+
+def _attributes(node: Node) -> Iterator[dict[str, str]]:
+    """Yield what new machines might have where constraints ask for something: what there is, what is named, its own."""
+    fields: dict[str, list[str]] = {}
+    for name, operator, *rest in node.spec.document["constraints"]:
+        if name in _OWN_FIELD and operator.upper() not in ("IS", "CLUSTER", "LIKE"):
+            continue
+        there = {_value(machine, name) for machine in node.stage.machines.values()} - {None}
+        named = [part for part in "".join(rest[:1]).split("|") if part]
+        known = named if name in _OWN_FIELD else [*sorted(filter(None, there)), *named, OWN]
+        fields[name.replace("@hostname", "hostname")] = list(dict.fromkeys(known))
+    ways: list[dict[str, str]] = [{}]
+    for name, values in fields.items():
+        ways = [{**way, name: value} for way in ways for value in values]
+    yield from ways
+
+
+def _value(machine: Machine, name: str) -> str | None:
+    return {"@region": machine.region, "@zone": machine.zone}.get(name, dict(machine.attributes).get(name))
+
+
+def _update(node: Node, app_id: str, words: str) -> str:
+    force = " --force" if node.stage.state.deployments_of(app_id) else ""
+    return f"`mesos-gpu app update{force} {app_id} {words}`"
+
+
+def _own(make: Callable[[Node], Iterator[Step]]) -> Callable[[Node], Iterator[Step]]:
+    """Return the same for apps alone: what a pod asks for is not changed."""
+
+    def made(node: Node) -> Iterator[Step]:
+        if not node.spec.is_pod:
+            yield from make(node)
+
+    return made
+
+
+@_own
+def _lower(node: Node) -> Iterator[Step]:
+    for name, own, beside in node.spec.scalars:
+        asked = own + beside
+        if name == "gpus":
+            lowered = list(range(asked - 1000, ceil(asked / 2000) * 1000 - 1, -1000))
+        else:
+            grain = 1 if name == "cpus" else 1000
+            lowered = [-(-asked * tenths // (10 * grain)) * grain for tenths in TENTHS]
+        for after in dict.fromkeys(lowered):
+            if beside < after < asked:
+                verb = _update(node, node.app_id, amount_text(name, after - beside))
+                text = f"{verb} asks for {count_text(after / 1000, name)} instead of {asked / 1000:g}"
+                text += " for each member" if node.spec.gang_size > 1 else ""
+                yield Step("lower", text, name, {name: after}, part=Fraction(asked - after, asked))
+
+
+@_own
+def _size(node: Node) -> Iterator[Step]:
+    size, units = node.spec.gang_size, node.spec.instances // node.spec.gang_size
+    for after in range(size - 1, max(2, ceil(size / 2)) - 1, -1):
+        verb = _update(node, node.app_id, f"gang.size={after} instances={units * after}")
+        yield Step(
+            "size", f"{verb} has {after} members start in place of {size}", value=after, part=1 - Fraction(after, size)
+        )
+
+
+@_own
+def _together(node: Node) -> Iterator[Step]:
+    if node.spec.gang_size > 1 and node.spec.document["gang"]["onePerHost"]:
+        verb = _update(node, node.app_id, "gang.onePerHost=false")
+        yield Step("together", f"{verb} lets several members onto one machine", part=Fraction(0))
+
+
+@_own
+def _label(node: Node) -> Iterator[Step]:
+    keeps = node.scene.settings.gpu_behaviour is GpuBehaviour.RESTRICTED
+    said = node.spec.document["labels"].get(BEHAVIOUR_LABEL)
+    if not node.spec.gpus and (said == "restricted" or (keeps and said != "unrestricted")):
+        verb = _update(node, node.app_id, f"labels.{BEHAVIOUR_LABEL}=unrestricted")
+        yield Step("label", f"{verb} lets it onto machines with GPUs", BEHAVIOUR_LABEL)
+
+
+@_own
+def _drop(node: Node) -> Iterator[Step]:
+    constraints = node.spec.document["constraints"]
+    for words in dict.fromkeys(" ".join(constraint) for constraint in constraints):
+        left = str(without(constraints, words)).replace("'", '"')
+        verb = _update(node, node.app_id, f"'constraints={left}'").replace("`", "`", 1)
+        yield Step("drop", f"{verb} drops {words}", words)
+
+
+@_own
+def _runtime(node: Node) -> Iterator[Step]:
+    """Yield the limit by which it ends before the first that waits is promised to start."""
+    kept = [place.at_s for name, place in node.stage.state.places.items() if place.at_s and name != node.app_id]
+    limit = node.spec.max_run_s
+    for at_s in kept:
+        left_s = at_s - node.stage.now_s - grace_s(node.spec) - MARGIN_S
+        after = floor(left_s / 60) * 60 if left_s < 1e9 else 0
+        if after >= 60 and (limit is None or limit / 2 <= after < limit):
+            verb = _update(node, node.app_id, f"maxRuntimeSeconds={after}")
+            first = next(name for name, place in node.stage.state.places.items() if place.at_s == at_s)
+            text = f"{verb}, or less, has it end before {first} is to start, so that it may go first"
+            part = Fraction(1) if limit is None else Fraction(limit - after, limit)
+            yield Step("runtime", text, value=after, part=part)
+
+
+@_own
+def _priority(node: Node) -> Iterator[Step]:
+    """Yield the priorities from which on something may change: it comes before another, or others give way to it."""
+    state, own = node.stage.state, node.spec.priority
+    aging_s = node.scene.settings.priority_aging_s
+    since_s = {name: _since_s(node, name) for name in set(state.waiting.values())}
+    points: set[int] = set()
+    for name, at_s in since_s.items():
+        other = state.app(name)
+        if name != node.app_id and other is not None:
+            ahead = other.priority + (since_s.get(node.app_id, at_s) - at_s) / aging_s
+            # A role's share is worth half a point at most, and of equals the name decides.
+            points |= {floor(ahead - 0.5), floor(ahead - 0.5) + 1, floor(ahead + 0.5), floor(ahead + 0.5) + 1}
+    points |= {spec.priority + 1 for spec, _ in _running(node)}
+    for after in sorted(points):
+        if own < after <= MOST_POINTS:
+            verb = _update(node, node.app_id, f"priority={after}")
+            yield Step(
+                "priority", f"{verb} has it come earlier ({own} now)", value=after, part=Fraction(after - own, 100)
+            )
+
+
+def _since_s(node: Node, app_id: str) -> float:
+    """Return since when the one of an app's instances waits that has waited longest."""
+    waiting = node.stage.state.waiting
+    mine = (node.stage.state.instances[name].since_s for name, app in waiting.items() if app == app_id)
+    return min(mine, default=node.stage.now_s)
+
+
+def _quota(node: Node) -> Iterator[Step]:
+    """Yield what the role is to have more: for one instance, and for those of the role that come first, too.
+
+    For a gang it is what no offer is cut short by, and that with room for machines that are added.
+    """
+    state, left = node.stage.state, node.stage.headroom.get(node.role)
+    if not left:
+        return
+    if node.spec.gang_size > 1:
+        short = node.cut_short()
+        added = {name: amount * node.spec.gang_size for name, amount in node.asked.items() if name in left}
+        if short:
+            yield _raise(node, short)
+        yield _raise(node, {name: short.get(name, 0) + amount for name, amount in added.items()})
+        return
+    needed = {name: amount * node.spec.gang_size for name, amount in node.asked.items() if name in left}
+    mine = state.places.get(node.app_id)
+    before = sorted(
+        (place.number, name) for name, place in state.places.items() if mine is None or place.number < mine.number
+    )
+    others = [spec for _, name in before if (spec := state.app(name)) is not None and _role_of(spec) == node.role]
+    for count in range(len(others) + 1):
+        over = {name: amount - left[name] for name, amount in needed.items() if amount > left[name]}
+        if over:
+            yield _raise(node, over)
+        if count < len(others):
+            for name, own, beside in others[count].scalars:
+                if name in needed:
+                    needed[name] += (own + beside) * others[count].gang_size
+
+
+def _raise(node: Node, over: Mapping[str, int]) -> Step:
+    limits = dict(node.scene.limits.get(node.role, {}))
+    for step in node.steps:
+        limits |= step.amounts if step.kind == "quota" else {}
+    after = {name: limits.get(name, 0) + amount for name, amount in over.items()}
+    words = " ".join(f"--{amount_text(name, limit)}".replace("=", " ") for name, limit in after.items())
+    more = ", ".join(count_text(amount / 1000, name) for name, amount in over.items())
+    part = sum((Fraction(amount, node.asked[name]) for name, amount in over.items()), Fraction(0))
+    text = f"`mesos-gpu quota set {node.role} {words}` lets the role have {more} more"
+    return Step("quota", text, str(node.role), after, part=part)
+
+
+def _role_of(spec: RunSpec) -> str:
+    return str(spec.document["role"]).partition("/")[0]
+
+
+def _running(node: Node) -> Iterator[tuple[RunSpec, Instance]]:
+    """Yield what of others has a task."""
+    for instance in node.stage.state.instances.values():
+        spec = node.stage.state.spec_of(instance)
+        if instance.app_id != node.app_id and instance.task is not None and spec is not None and instance.active:
+            yield spec, instance
+
+
+def _preemptible(node: Node) -> Iterator[Step]:
+    apps = {spec.id for spec, _ in _running(node) if run_of(spec.id) is None and not spec.is_pod}
+    for app_id in sorted(apps):
+        spec = node.stage.state.app(app_id)
+        if spec is not None and not spec.document.get("preemptible") and spec.priority < node.spec.priority:
+            text = f"{_update(node, app_id, 'preemptible=true')} has it give way to what has more priority"
+            yield Step("preemptible", text, app_id)
+
+
+def _end(node: Node) -> Iterator[Step]:
+    """Yield the end of each that runs, one of those that are alike: an instance, a whole gang, a run of a job."""
+    units: dict[str, list[tuple[RunSpec, Instance]]] = {}
+    for spec, instance in _running(node):
+        assert instance.task is not None
+        units.setdefault(instance.task.gang.id if instance.task.gang is not None else instance.id, []).append(
+            (spec, instance)
+        )
+    seen = set()
+    for members in units.values():
+        spec, first = members[0]
+        places = sorted(str(i.task.agent_id) for _, i in members if i.task is not None)
+        alike = (spec.id, spec.version, tuple(places))
+        if alike in seen or first.task is None:
+            continue
+        seen.add(alike)
+        run = run_of(spec.id)
+        hosts = ", ".join(_names(node, places))
+        task_id = first.id if spec.is_pod else first.task.id
+        if run is not None:
+            text = f"`mesos-gpu job kill {run[0]} {run[1]}` ends it ({hosts})"
+        else:
+            what = "a gang" if len(members) > 1 else "one"
+            text = f"`mesos-gpu task kill --scale {task_id}` ends {what} of {spec.id} on {hosts}"
+        amounts = {name: (own + beside) * len(members) for name, own, beside in spec.scalars if own + beside}
+        yield Step("end", text, task_id, amounts, part=_part(node, amounts), count=len(members))
+
+
+def _names(node: Node, agent_ids: list[str]) -> list[str]:
+    return [node.scene.name_of(m) for m in node.stage.machines.values() if str(m.id) in agent_ids]
+
+
+def _part(node: Node, amounts: Mapping[str, int]) -> Fraction:
+    found = (Fraction(amounts.get(name, 0), asked) for name, asked in node.asked.items())
+    return sum(found, Fraction(0))
+
+
+def _scale(node: Node) -> Iterator[Step]:
+    """Yield smaller numbers of instances of others: of those that run, and of those that wait."""
+    state = node.stage.state
+    apps = {spec.id for spec, _ in _running(node)} | set(state.waiting.values())
+    for app_id in sorted(apps - {node.app_id}):
+        spec = state.app(app_id)
+        if spec is None or spec.is_pod or run_of(app_id) is not None:
+            continue
+        force = " --force" if state.deployments_of(app_id) else ""
+        for after in range(spec.instances - spec.gang_size, -1, -spec.gang_size):
+            count = spec.instances - after
+            amounts = {name: (own + beside) * count for name, own, beside in spec.scalars if own + beside}
+            text = f"`mesos-gpu app scale{force} {app_id} {after}` has {after} of it in place of {spec.instances}"
+            yield Step("scale", text, app_id, part=_part(node, amounts), value=after, count=count)

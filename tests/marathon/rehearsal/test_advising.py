@@ -1,0 +1,121 @@
+"""The smallest change that would start what waits in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from mesos_gpu.marathon.rehearsal.advising import advise
+from mesos_gpu.marathon.why.change import Change, read_change
+from mesos_gpu.placement.demand import WHOLE, Machine
+from tests.support.marathon.every_change import Every
+from tests.support.marathon.stuck_in_order import ME, Cluster, stuck_cluster
+
+CLUSTERS, FEW, BLOCK = 1000, 2, 50
+"""How many clusters there are in all, how many of them the fast tests look at, and how many one test."""
+
+
+def hold(seeds: Iterable[int]) -> set[str]:
+    """Hold advice against the cores of a master and a Marathon, and against every other change."""
+    seen = set()
+    for seed in seeds:
+        cluster = stuck_cluster(seed)
+        scene = cluster.scene()
+        change = advise(scene, ME)
+        assert change is not None, seed
+        assert Every(scene).smaller(change) is None, (seed, change.text)
+        assert cluster.started_by(change.steps), (seed, change.text)
+        seen |= {step.kind for step in change.steps}
+    return seen
+
+
+def test_what_is_advised_starts_a_few_and_no_smaller_change_does() -> None:
+    assert hold(range(FEW))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("first", range(FEW, CLUSTERS, BLOCK))
+def test_what_is_advised_starts_the_app_and_no_smaller_change_does(first: int) -> None:
+    seen = hold(range(first, min(CLUSTERS, first + BLOCK)))
+    assert {"lower", "size", "together", "priority", "end", "add"} <= seen
+
+
+def cluster(*apps: dict[str, Any], machines: int = 3, gpus: int = 4) -> Cluster:
+    found = Cluster({f"m{at}": Machine(8000, 16384, (WHOLE,) * gpus) for at in range(machines)})
+    for document in apps:
+        found.put({"cmd": "sleep 1000", "cpus": 1, "mem": 128, "portDefinitions": [], "role": "team", **document})
+    return found
+
+
+def advised(found: Cluster) -> Change:
+    change = advise(found.scene(), ME)
+    assert change is not None
+    return change
+
+
+def test_a_gang_is_told_to_be_smaller_before_machines_are_bought() -> None:
+    gang = {"id": ME, "gpus": 4, "instances": 4, "gang": {"size": 4}}
+    change = advised(cluster(gang))
+    text = "`mesos-gpu app update --force /train gang.size=3 instances=3` has 3 members start in place of 4"
+    assert [step.text for step in change.steps] == [text]
+    assert (change.agent, change.measure) == ("m0, m1, m2", (0, 1, 0, 0, Fraction(1, 4)))
+
+
+def test_a_gang_whose_members_fit_on_no_machine_is_told_to_ask_for_fewer_gpus() -> None:
+    change = advised(cluster({"id": ME, "gpus": 6, "instances": 3, "gang": {"size": 3}}))
+    assert [step.text for step in change.steps] == [
+        "`mesos-gpu app update --force /train gpus=4` asks for 4 GPUs instead of 6 for each member"
+    ]
+
+
+def test_machines_are_added_where_nothing_else_would_do() -> None:
+    gang = {"id": ME, "gpus": 16, "instances": 2, "gang": {"size": 2}}
+    change = advised(cluster(gang))
+    text = "add 2 machines, each with 1 CPU, 128 MiB of memory, 16 GPUs"
+    assert ([step.text for step in change.steps], change.measure[0]) == ([text], 2)
+
+
+def test_what_waits_behind_a_gang_may_go_before_it_when_it_says_that_it_ends_in_time() -> None:
+    # Two machines are busy for an hour, and the third is kept for the gang.
+    busy = {"id": "/busy", "gpus": 4, "instances": 2, "maxRuntimeSeconds": 3600}
+    gang = {"id": "/gang", "gpus": 4, "instances": 3, "gang": {"size": 3}, "priority": 3}
+    found = cluster(busy, gang, {"id": ME, "gpus": 1, "priority": -100})
+    (step,) = advised(found).steps
+    assert (step.kind, step.value) == ("runtime", 3480)
+    assert found.started_by([step])
+
+
+def test_what_waits_behind_another_is_told_how_much_priority_is_enough() -> None:
+    busy = {"id": "/busy", "gpus": 4, "instances": 2, "maxRuntimeSeconds": 3600}
+    gang = {"id": "/gang", "gpus": 4, "instances": 3, "gang": {"size": 3}, "priority": 3}
+    change = advised(cluster(busy, gang, {"id": ME, "gpus": 1}))
+    text = "`mesos-gpu app update --force /train priority=4` has it come earlier (0 now)"
+    assert [step.text for step in change.steps] == [text]
+
+
+def test_what_gives_way_counts_as_what_ends() -> None:
+    cheap = {"id": "/cheap", "gpus": 4, "instances": 3, "preemptible": True, "priority": 1}
+    change = advised(cluster(cheap, {"id": ME, "gpus": 4, "instances": 2, "gang": {"size": 2}}))
+    # Fewer instances of the other would be two, too, and are said to be; points of priority are more.
+    assert change.measure[:3] == (0, 1, 2)
+    assert [step.kind for step in change.steps] == ["scale"]
+    assert read_change(change.document()).measure[:4] == change.measure[:4]
+
+
+def test_a_quota_is_raised_by_what_lacks() -> None:
+    found = cluster({"id": "/other", "gpus": 2, "priority": 1})
+    found.limit("team", {"gpus": 3000})
+    found.put({"id": ME, "cmd": "sleep 1000", "cpus": 1, "mem": 128, "gpus": 2, "role": "team", "priority": 1})
+    (step,) = advised(found).steps
+    assert (step.kind, step.amounts) == ("quota", {"gpus": 4000}) or step.kind == "lower"
+    assert found.started_by([step])
+
+
+def test_nothing_is_advised_for_what_runs_or_is_not_there() -> None:
+    found = cluster({"id": ME, "gpus": 4, "instances": 2, "gang": {"size": 2}})
+    assert advise(found.scene(), ME) is None
+    assert advise(found.scene(), "/none") is None
