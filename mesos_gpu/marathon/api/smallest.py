@@ -65,8 +65,6 @@ class SmallestApi:
         return found
 
     async def _found(self, app_id: str, asked: Mapping[str, Any], credentials: str | None) -> Change | None:
-        if app_id not in self._scheduler.state.places:
-            return None
         agents, roles = await self._plans.around(asked, credentials)
         try:
             machines = [read_machine(agent) for agent in agents]

@@ -79,7 +79,7 @@ class WhyApi:
         ):
             judging.hold(agent, tasks, apps)
         try:
-            change = await self._smallest.lately(app_id, credentials)
+            change = await self._smallest.lately(app_id, credentials) if "order" in queued else None
         except MesosGpuError:
             change = None
         return Situation(**known, **judging.fields(), roles=roles, ordered_change=change)

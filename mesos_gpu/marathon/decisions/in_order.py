@@ -6,7 +6,7 @@ docs/do/gangs.md says it in words. What is kept for the first that waits is kept
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mesos_gpu.marathon.decisions import suspending
@@ -25,6 +25,7 @@ from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.instances import ASKED, Instance, Phase, Task
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.queue_entry import Place
+from mesos_gpu.mesos.ids import OfferId
 from mesos_gpu.placement.demand import Demand, Machine
 from mesos_gpu.queueing.decide import Decision, Start, decide
 from mesos_gpu.queueing.places import PREFERENCES, Preference, fewest_first
@@ -38,13 +39,24 @@ Found = list[tuple[OpenOffer, Instance, Match]]
 
 
 class Look:
-    """One look at what waits, with the offers at hand. `away`: offers that were given back a moment ago."""
+    """One look at what waits, with the offers at hand. `away`: offers that were given back a moment ago.
 
-    def __init__(self, draft: Draft, opened: Sequence[OpenOffer], ready: Ready, away: Sequence[Offer]):
+    Of those the `refused` come again when offers are asked for; the others come by themselves.
+    """
+
+    def __init__(
+        self,
+        draft: Draft,
+        opened: Sequence[OpenOffer],
+        ready: Ready,
+        away: Sequence[Offer],
+        refused: Collection[OfferId],
+    ):
         self._draft, self._ready = draft, ready
         self._open = {str(each.offer.id): each for each in opened}
         self._offers: dict[str, Offer] = {name: each.offer for name, each in self._open.items()}
         self._away = {f"{offer.id} given back": offer for offer in away}
+        self._again = {name for name, offer in self._away.items() if offer.id in refused}
         self._offers |= self._away
         self._names = {str(offer.agent_id): name for name, offer in reversed(self._offers.items())}
         self._models = {model(offer): offer for offer in self._offers.values()}
@@ -66,7 +78,7 @@ class Look:
         self._note(decision, asked)
         if decision.promise is not None:
             give_way(draft, decision.gives_way, decision.promise.ask.id)
-            if self._away.keys() & decision.promise.members.keys():
+            if self._again & decision.promise.members.keys():
                 draft.revive_due = True
         return decision
 

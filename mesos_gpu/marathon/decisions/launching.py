@@ -27,7 +27,7 @@ from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import Books, State
 from mesos_gpu.marathon.state.turns import Line
 from mesos_gpu.mesos.documents import OfferDocument
-from mesos_gpu.mesos.ids import OfferId
+from mesos_gpu.mesos.ids import OfferId, Role
 
 _PAUSE_S, _PAUSE_MORE_S = 1.0, 3.0
 """For so long, and up to so much more by chance, others have their turn with what was kept in vain: two Marathons that
@@ -160,20 +160,19 @@ def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Read
         together = sum((offer.resources for offer in offers[1:]), offers[0].resources)
         away.append((replace(offers[0], resources=together), draft.now_s, draft.now_s + SETTLE_S))
         draft.actions.append(Decline([offer.id for offer in offers], 0.0))
+    opened, elsewhere = _of_waiting_roles(draft, opened, ready)
+    away += [(offer, draft.now_s, draft.now_s) for offer in elsewhere]
     at_hand = {each.offer.agent_id for each in opened}
-    away = [entry for entry in away if entry[0].agent_id not in at_hand]
-    decision = Look(draft, opened, ready, [entry[0] for entry in away]).carry_out()
+    latest = {entry[0].agent_id: entry for entry in away if entry[0].agent_id not in at_hand}
+    away = list(latest.values())
+    refused = {entry[0].id for entry in away if entry[1] < entry[2]}
+    decision = Look(draft, opened, ready, [entry[0] for entry in away], refused).carry_out()
     promised = decision.promise.members if decision.promise is not None else {}
     until_s = draft.held_until_s if draft.gathering else draft.now_s + draft.settings.gang_offer_hold_s
     resident = Ready({app_id: ids for app_id, ids in ready.items() if ready.specs[app_id].resident}, ready.specs)
     refuse_s = _refuse_s(draft, _next_backoff_s(draft))
-    # Of several roles an offer may be of another than what waits is in, and the machine comes in that one next: by then
-    # the others must not have been refused for long, or they never come together.
-    several = len(draft.roles) > 1 and any(decision.fits.values())
-    if decision.promise is not None or several:
+    if decision.promise is not None or (elsewhere and any(decision.fits.values())):
         refuse_s = min(refuse_s, _PAUSE_S + draft.pick() % 1000 / 1000 * _PAUSE_MORE_S)
-    roles = {str(ready.specs[app_id].document["role"]) for app_id in ready} if several else set()
-    idle: list[OfferId] = []
     held: list[OfferDocument] = []
     for each in opened:
         kept = keep and str(each.offer.id) in promised
@@ -183,20 +182,31 @@ def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Read
             away.append((replace(each.offer, resources=each.left), draft.now_s, draft.now_s + _PAUSE_S))
         elif kept:
             held.append(each.offer.document)
-        elif several and each.offer.role not in roles:
-            idle.append(each.offer.id)
         else:
             declined.append(each.offer.id)
             away.append((each.offer, draft.now_s, draft.now_s + refuse_s))
     if declined:
         draft.actions.append(Decline(declined, refuse_s))
-    if idle:
-        draft.actions.append(Decline(idle, draft.settings.decline_offer_s))
     draft.held, draft.gathering = tuple(held), bool(held)
     draft.held_until_s = until_s if held else None
     draft.ordered = bool(draft.waiting)
     draft.away = tuple(away) if draft.ordered else ()
     draft.freed = draft.freed if draft.ordered else ()
+
+
+def _of_waiting_roles(draft: Draft, opened: list[OpenOffer], ready: Ready) -> tuple[list[OpenOffer], list[Offer]]:
+    """Give back the offers of roles in which nothing waits, for long: their machines come in another role next.
+
+    Return the other offers, and those as they will come where there is one such role: a gang needs several machines at
+    one moment, and a master with several roles to serve offers it some of them in this role and some in that.
+    """
+    roles = {str(ready.specs[app_id].document["role"]) for app_id in ready}
+    idle = [each for each in opened if each.offer.role not in roles]
+    if len(draft.roles) < 2 or not idle:
+        return opened, []
+    draft.actions.append(Decline([each.offer.id for each in idle], draft.settings.decline_offer_s))
+    coming = [replace(each.offer, role=Role(*roles)) for each in idle] if len(roles) == 1 else []
+    return [each for each in opened if each.offer.role in roles], coming
 
 
 def take_offers(draft: Draft, documents: Sequence[OfferDocument], ready: Ready | None = None) -> None:

@@ -30,10 +30,12 @@ def advise(scene: Scene, app_id: str) -> Change | None:
     """
     state = scene.state
     spec = state.app(app_id)
-    if spec is None or app_id not in state.places or any(spec.shares) or spec.resident:
+    if spec is None or app_id not in state.waiting.values() or any(spec.shares) or spec.resident:
         return None
     first = Node.first(scene, app_id)
-    return None if first.starts else _Search(first).found()
+    # A gang whose role's quota is short is not even looked at there, and waits in order all the same.
+    in_order = app_id in first.stage.state.places or spec.ordered
+    return _Search(first).found() if in_order and not first.starts else None
 
 
 class _Search:

@@ -99,8 +99,8 @@ class Change:
     def measure(self) -> tuple[int, int, int, int, Fraction]:
         """Return how large it is: of two changes the smaller one has the smaller measure.
 
-        Machines added (one that is for several members counts as so many), steps, instances of others that end, rules given up, and how much is moved in parts of what is
-        asked for.
+        Machines added (one that is for several members counts as so many), steps, instances of others that end, rules
+        given up, and how much is moved in parts of what is asked for.
         """
         machines = sum(step.count for step in self.steps if step.kind == "add")
         ended = sum(step.count for step in self.steps if step.kind in ("end", "scale")) + self.beside

@@ -119,6 +119,20 @@ async def test_when_says_of_what_waits_and_of_nothing(marathon: Marathon) -> Non
     assert (await marathon.call("POST", "/v1/when", {"id": "", "agents": []})).status in (400, 422)
 
 
+async def test_why_names_the_smallest_change_of_what_waits_in_order(marathon: Marathon) -> None:
+    gang = {**app(gpus=2, instances=3), "gang": {"size": 3}}
+    assert (await marathon.call("POST", "/v2/apps", gang)).status == 201
+    asked = {"id": "train", "agents": [slave("g1"), slave("g2")]}
+    found = (await marathon.call("POST", "/v1/why", asked)).body
+    (step,) = found["change"]["steps"]
+    assert (found["id"], found["change"]["agent"], step["kind"], step["value"]) == ("/train", "g1, g2", "size", 2)
+    agents = [slave(f"g{at}") for at in range(3)]
+    assert (await marathon.call("POST", "/v1/why", {**asked, "agents": agents})).body["change"] is None
+    assert (await marathon.call("POST", "/v1/why", {"id": "none", "agents": []})).status == 404
+    assert (await marathon.call("POST", "/v1/why", {"id": "", "agents": []})).status in (400, 422)
+    assert (await marathon.call("POST", "/v1/why", {**asked, "agents": ["S0"]})).status == 400
+
+
 @pytest.mark.parametrize("agents", [["S0"], [{"used_resources_full": 3}], [{"resources": {"cpus": 1, "ports": "x"}}]])
 async def test_what_is_no_agent_is_refused(marathon: Marathon, agents: Any) -> None:
     await plan(marathon, one(app()), agents=agents, status=400)

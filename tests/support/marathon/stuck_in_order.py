@@ -16,6 +16,7 @@ from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.model.instances import Phase
 from mesos_gpu.marathon.rehearsal.machines import headroom_of, limits_of, read_machine
 from mesos_gpu.marathon.rehearsal.scene import Scene
+from mesos_gpu.marathon.state import actions as marathon_actions
 from mesos_gpu.marathon.state.events import Event, KillTasks, Moment, PutApps, StopRun
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.why.change import Step
@@ -42,11 +43,7 @@ class Cluster(ReplayedCluster):
         super().__init__(machines, "capacity")
         rules = replace(self._settings.rules, mesos_role=Role(ROLE))
         self._settings = replace(self._settings, rules=rules)
-        named = [{"type": name} for name in ("PARTITION_AWARE", "MULTI_ROLE", "TASK_KILLING_STATE", "GPU_RESOURCES")]
-        framework_id = self._marathon.framework_id or FrameworkId("")
-        info = {"user": "root", "name": "marathon", "roles": [ROLE], "checkpoint": True, "capabilities": named}
-        told = {"framework_info": {**info, "id": {"value": framework_id}}}
-        self._tell_master(schedulers.UpdateFramework(framework_id, told))
+        self._tell_master(self._with_roles([ROLE]))
 
     def ask(self, event: Event) -> None:
         self._tell_marathon(event)
@@ -126,6 +123,18 @@ class Cluster(ReplayedCluster):
             self._settle()
         else:
             assert events, step
+
+    def _with_roles(self, roles: Sequence[str]) -> schedulers.Call:
+        named = [{"type": name} for name in ("PARTITION_AWARE", "MULTI_ROLE", "TASK_KILLING_STATE", "GPU_RESOURCES")]
+        framework_id = self._marathon.framework_id or FrameworkId("")
+        info = {"user": "root", "name": "marathon", "roles": list(roles), "checkpoint": True, "capabilities": named}
+        told = {"framework_info": {**info, "id": {"value": framework_id}}}
+        return schedulers.UpdateFramework(framework_id, told)
+
+    def _call(self, action: marathon_actions.Action) -> schedulers.Call | None:
+        if isinstance(action, marathon_actions.UpdateRoles):
+            return self._with_roles(action.roles)
+        return super()._call(action)
 
     def _run(self, agent_id: Any, task_id: Any, name: str) -> None:
         self._durations.setdefault(name.split(".", 1)[0], float("inf"))

@@ -42,6 +42,24 @@ def test_why_tells_who_holds_what_is_wanted(full: ScriptedServer, run: Run) -> N
     assert run("why", "train", "-q").stdout == "waiting\n"
 
 
+def test_why_asks_marathon_for_the_smallest_change_of_what_waits_in_order(full: ScriptedServer, run: Run) -> None:
+    order = {"place": 1, "members": 3, "membersThatFit": 2}
+    full.on("GET", "/v2/queue", {"queue": [{"app": TRAIN, "count": 3, "delay": {}, "order": order}]})
+    change = {
+        "agent": "gpu1, gpu2",
+        "steps": [{"kind": "size", "text": "`mesos-gpu app update /train gang.size=2`", "value": 2}],
+        "measure": {"machines": 0, "steps": 1, "ended": 0, "dropped": 0, "part": 0.333},
+    }
+    full.on("POST", "/v1/why", {"id": "/train", "change": change})
+    said = run("why", "train").stdout
+    assert "* `mesos-gpu app update /train gang.size=2`" in said
+    assert "Then it starts on gpu1, gpu2." in said
+    found = json.loads(run("why", "train", "-o", "json").stdout)["change"]
+    assert {key: found[key] for key in change} == change
+    full.on("POST", "/v1/why", Answer(404, {}))  # an older Marathon of this project
+    assert json.loads(run("why", "train", "-o", "json").stdout)["change"] is None
+
+
 @pytest.mark.parametrize("written", ["stderr", "stdout", None])
 def test_why_names_a_crash_loop_first_with_what_the_task_wrote_last(
     full: ScriptedServer, run: Run, written: str | None
