@@ -24,10 +24,9 @@ from mesos_gpu.marathon.api.page import PageApi
 from mesos_gpu.marathon.api.plan import PlanApi
 from mesos_gpu.marathon.api.pods import PodsApi
 from mesos_gpu.marathon.api.proxy import LeaderProxy
-from mesos_gpu.marathon.api.smallest import SmallestApi
 from mesos_gpu.marathon.api.system import SystemApi
 from mesos_gpu.marathon.api.usage import UsageApi
-from mesos_gpu.marathon.api.why import WhyApi
+from mesos_gpu.marathon.api.why import SmallestApi, WhyApi
 from mesos_gpu.marathon.engine.election import Election
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.process.http import make_app
