@@ -24,7 +24,7 @@ from mesos_gpu.agent.running.networks import NetworkSettings, domain_socket, net
 from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.spec.hardening import Hardening
-from mesos_gpu.container.spec.user_namespace import IdRange
+from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.gpu.make import Make
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.security.cram_md5 import Credential, read_credential
@@ -120,7 +120,7 @@ class TaskSettings:
     profiles: Profiles
     """Those of system calls that tasks may name."""
     logger: ContainerLogger | None
-    users: IdRange | None
+    users: IdPool | None
     """The host's numbers of users in containers' user namespaces; None: containers have none."""
     exits: NamespaceExits
 
@@ -279,6 +279,6 @@ def _tasks(flags: Mapping[str, Any]) -> TaskSettings:
         hardening=hardening,
         profiles=profiles,
         logger=read_logger(flags),
-        users=(users := open_user_namespaces(flags["userns_remap"])),
+        users=(users := open_user_namespaces(flags["userns_remap"], flags["userns_remap_size"])),
         exits=open_exits(users, allowed=flags["userns_remap_exempt"]),
     )

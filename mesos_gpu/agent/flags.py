@@ -227,8 +227,16 @@ FLAGS: Sequence[Flag] = (
         "userns_remap",
         "text",
         None,
-        "FIRST:COUNT, such as 100000:65536: each container has a user namespace, in which users 0 to COUNT - 1 are the "
-        "host's from FIRST on, who own nothing there; default: containers' users are the host's.",
+        "FIRST:COUNT, such as 1879048192:16777216: each container has a user namespace, whose users are numbers of the "
+        "host that own nothing there and that no other container has; or USER, USER:GROUP or default (mesos-gpu): what "
+        "/etc/subuid and /etc/subgid give them; default: containers' users are the host's.",
+    ),
+    Flag(
+        "userns_remap_size",
+        "integer",
+        65536,
+        "How many numbers of --userns_remap each container has, a multiple of 65536; all share one range where two do "
+        "not fit.",
     ),
     Flag(
         "userns_remap_exempt",

@@ -6,7 +6,6 @@ import base64
 import fcntl
 import logging
 import os
-import sys
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -47,6 +46,7 @@ from mesos_gpu.agent.model.device_units import is_units
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.resources import agent_resources, changes
 from mesos_gpu.agent.running.containers import Devices
+from mesos_gpu.agent.running.default_executor import default_executor
 from mesos_gpu.agent.running.images import AgentImages, open_images
 from mesos_gpu.agent.running.networks import open_networks
 from mesos_gpu.agent.running.shared_containers import SharedContainers
@@ -73,9 +73,6 @@ from mesos_gpu.process.secure.tls import Tls, for_children
 from mesos_gpu.simulated.peers import owner_of
 
 log = logging.getLogger(__name__)
-
-DEFAULT_EXECUTOR = (sys.executable, "-S", str(Path(__file__).absolute().parents[1] / "executor" / "__main__.py"))
-"""The program that runs task groups, a neighbour of ours: by path, without the site-packages that it does not use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +220,7 @@ def _identity(configuration: Configuration, endpoint: Endpoint) -> Identity:
         0,
         str(configuration.work_dir),
         sandbox_directory=tasks.sandbox_directory,
-        default_executor=DEFAULT_EXECUTOR,
+        default_executor=default_executor(remapped=configuration.tasks.users is not None),
         switch_user=tasks.switch_user,
         cfs_quota=tasks.cfs_quota,
         executor_environment=tasks.executor_environment,

@@ -12,9 +12,10 @@ import pytest
 from mesos_gpu.agent.configuration import Configuration, read_configuration
 from mesos_gpu.agent.flags import FLAGS
 from mesos_gpu.agent.model.executors import ExecutorPatience
-from mesos_gpu.agent.running.hardening import check_apparmor
+from mesos_gpu.agent.running.hardening import check_apparmor, open_user_namespaces
 from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.life.opening import NETWORKS
+from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.container.spec.seccomp_default import DEFAULT
 from mesos_gpu.container.spec.user_namespace import IdRange
 from mesos_gpu.errors import BadFlag
@@ -105,8 +106,26 @@ def test_a_range_in_which_a_user_of_the_host_lies_is_refused(monkeypatch: pytest
     with pytest.raises(BadFlag, match=r"user ldap of this host, 1600000007, lies in 1600000000:65536"):
         read("--userns_remap=1600000000:65536")
     users = read("--userns_remap=1700000000:131072").tasks.users
-    assert users == IdRange(1_700_000_000, 131072)
+    assert users == IdPool(IdRange(1_700_000_000, 131072))
+    assert not users.shared
+    wide = read("--userns_remap=1700000000:262144", "--userns_remap_size=131072").tasks.users
+    assert wide == IdPool(IdRange(1_700_000_000, 262144), 131072)
     assert read().tasks.users is None
+
+
+def test_numbers_of_containers_may_be_those_of_a_subordinate_user(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    with pytest.raises(BadFlag, match="No such file"):
+        open_user_namespaces("default", root=tmp_path)
+    for name in ("subuid", "subgid"):
+        (tmp_path / "etc" / name).write_text("mesos-gpu:1879048192:1048576\n0:1900000000:65536\n")
+    expected = IdPool(IdRange(1_879_048_192, 1_048_576))
+    assert open_user_namespaces("default", root=tmp_path) == expected
+    assert open_user_namespaces("mesos-gpu", root=tmp_path) == expected
+    assert open_user_namespaces("mesos-gpu:mesos-gpu", root=tmp_path) == expected
+    assert open_user_namespaces("root", root=tmp_path) == IdPool(IdRange(1_900_000_000, 65536))
+    with pytest.raises(BadFlag, match="no line for nobodys: write nobodys:"):
+        open_user_namespaces("nobodys", root=tmp_path)
 
 
 def test_containers_are_filtered_unless_somebody_says_otherwise(tmp_path: Path) -> None:
@@ -134,7 +153,10 @@ def test_containers_are_filtered_unless_somebody_says_otherwise(tmp_path: Path) 
         (["--seccomp_config_dir=/tmp", "--seccomp_profile_name=../x"], "seccomp_profile_name"),
         (["--container_pids_limit=-1"], "container_pids_limit"),
         (["--userns_remap_exempt"], "userns_remap_exempt"),
-        (["--userns_remap=default"], "userns_remap"),
+        (["--userns_remap=no-such-user"], "userns_remap"),
+        (["--userns_remap_size=131072"], "userns_remap_size"),
+        (["--userns_remap=1600000000:131072", "--userns_remap_size=100000"], "userns_remap_size"),
+        (["--userns_remap=1600000000:131072", "--userns_remap_size=262144"], "userns_remap_size"),
         (["--userns_remap=1600000000:1000"], "userns_remap"),
         (["--userns_remap=0:65536"], "userns_remap"),
         (["--userns_remap=4294967290:65536"], "userns_remap"),

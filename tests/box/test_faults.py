@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 import requests
 
-from mesos_gpu.agent.opening import DEFAULT_EXECUTOR
+from mesos_gpu.agent.running.default_executor import PROGRAM
 from tests.support.faults import Faults
 from tests.support.histories import PROFILES
 
@@ -46,7 +46,7 @@ POD = {
     "scaling": {"kind": "fixed", "instances": 1},
     "scheduling": {"backoff": {"backoff": 1, "maxLaunchDelay": 2}},
 }
-EXECUTOR_PROGRAM = os.fsencode(DEFAULT_EXECUTOR[-1])
+EXECUTOR_PROGRAM = os.fsencode(PROGRAM)
 MIB = 1 << 20
 
 

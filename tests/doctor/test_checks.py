@@ -141,7 +141,7 @@ def agent(gpus: float = 1, withdrawn: tuple[str, ...] = (), **flags: str) -> Run
         (agent(isolation=FLAGS["isolation"] + ",gpu/nvidia"), "problem", "gpu/nvidia twice"),
         (agent(isolation="cgroups/all,gpu/nvidia,filesystem/linux"), "warning", "docker/runtime"),
         (agent(same_user_peers="false"), "note", "--same_user_peers"),
-        (agent(userns_remap="100000:65536"), "ok", "user 100000"),
+        (agent(userns_remap="100000:65536"), "ok", "numbers of 100000:65536"),
         (agent(nvidia_gpu_devices="0,1"), "problem", "add gpus:2"),
         (agent(resources="cpus:4;gpus:2"), "problem", "without --nvidia_gpu_devices"),
         (agent(resources="gpus(ml):1;gpus:1", nvidia_gpu_devices="0"), "problem", "says gpus:2"),

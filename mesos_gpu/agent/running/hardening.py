@@ -8,6 +8,7 @@ from __future__ import annotations
 import grp
 import pwd
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,14 @@ from mesos_gpu.agent.model.namespace_exits import NamespaceExits
 from mesos_gpu.container.life.opening import usual_hardening
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.spec.hardening import Hardening
-from mesos_gpu.container.spec.user_namespace import IdRange, read_range
+from mesos_gpu.container.spec.id_pool import IdPool, Owner, cut, subordinate
+from mesos_gpu.container.spec.user_namespace import FEWEST, IdRange, read_range
 from mesos_gpu.errors import BadFlag, BadInput
 
 UNCONFINED = "unconfined"
 NO_NEW_PRIVILEGES = "linux/nnp"
+DEFAULT_OWNER = "mesos-gpu"
+"""Whose subordinate numbers `--userns_remap=default` means; Docker's `default` is its user dockremap."""
 
 
 def open_hardening(flags: Mapping[str, Any]) -> tuple[Hardening, Profiles]:
@@ -71,16 +75,19 @@ def check_apparmor(profile: str, root: Path = Path("/")) -> None:
         )
 
 
-def open_user_namespaces(text: str | None) -> IdRange | None:
+def open_user_namespaces(text: str | None, each: int = FEWEST, root: Path = Path("/")) -> IdPool | None:
     """Return the numbers that --userns_remap gives to users of containers, None where they have no namespace.
 
-    Raises BadFlag for what is no such range, and for one in which a user or group of this host lies.
+    Each container has `each` of them (--userns_remap_size). Raises BadFlag for what is no such range, and for one in
+    which a user or group of this host lies; `root` is where /etc lies.
     """
     if not text:
+        if each != FEWEST:
+            raise BadFlag("userns_remap_size", "is the size of what --userns_remap gives, which is not given")
         return None
     try:
-        ids = read_range(text)
-    except BadInput as error:
+        ids = read_range(text) if text[:1].isdigit() else _subordinate(text, root)
+    except (BadInput, OSError) as error:
         raise BadFlag("userns_remap", str(error)) from None
     accounts = [(f"user {entry.pw_name}", entry.pw_uid) for entry in pwd.getpwall()]
     accounts += [(f"group {entry.gr_name}", entry.gr_gid) for entry in grp.getgrall()]
@@ -88,10 +95,25 @@ def open_user_namespaces(text: str | None) -> IdRange | None:
         if number in ids:
             words = f"the {name} of this host, {number}, lies in {ids}, so that containers could act as it"
             raise BadFlag("userns_remap", f"{words}; name a range that is nobody's, as /etc/subuid would")
-    return ids
+    try:
+        return cut(ids, each)
+    except BadInput as error:
+        raise BadFlag("userns_remap_size", str(error)) from None
 
 
-def open_exits(users: IdRange | None, *, allowed: bool) -> NamespaceExits:
+def _subordinate(text: str, root: Path) -> IdRange:
+    """Return what /etc/subuid and /etc/subgid give to USER, USER:GROUP or `default`. Raises BadInput, OSError."""
+    user, _, group = (DEFAULT_OWNER if text == "default" else text).partition(":")
+    uid = gid = None
+    with suppress(KeyError):
+        uid = pwd.getpwnam(user).pw_uid
+    with suppress(KeyError):
+        gid = grp.getgrnam(group or user).gr_gid
+    texts = [(root / "etc" / name).read_text() for name in ("subuid", "subgid")]
+    return subordinate(Owner(user, uid), Owner(group or user, gid), *texts)
+
+
+def open_exits(users: IdPool | None, *, allowed: bool) -> NamespaceExits:
     """Return which tasks may do without a user namespace. Raises BadFlag where nobody has one."""
     if allowed and users is None:
         raise BadFlag("userns_remap_exempt", "exempts tasks from --userns_remap, which is not given")

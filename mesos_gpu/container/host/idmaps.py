@@ -36,16 +36,24 @@ class _MountAttr(ctypes.Structure):
 
 
 class UserNamespaces:
-    """One user namespace for each map that was asked for, held open until `close`."""
+    """User namespaces of the maps that were asked for, held open until `close`; of many the latest."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 64) -> None:
         self._held: dict[IdMap, int] = {}
+        self._most = most
 
     def descriptor(self, ids: IdMap) -> int:
-        """Return the namespace of a map; the caller does not close it. Raises Unavailable."""
-        if ids not in self._held:
-            self._held[ids] = make_namespace(ids)
-        return self._held[ids]
+        """Return the namespace of a map, good until the next is asked for; the caller does not close it.
+
+        Raises Unavailable.
+        """
+        found = self._held.pop(ids, None)
+        if found is None:
+            found = make_namespace(ids)
+            while len(self._held) >= self._most:
+                os.close(self._held.pop(next(iter(self._held))))
+        self._held[ids] = found
+        return found
 
     def close(self) -> None:
         """Give all of them up; mounts that have their maps keep them."""

@@ -86,19 +86,15 @@ class Containerizer:
     ) -> None:
         self._networks, self._executor, self._provisioner, self._mounts = networks, executor, provisioner, mounts
         self._conmon, self._cgroups, self._isolator, self._remapping = conmon, cgroups, isolator, remapping
-        self._checkpoints, self._bundles = checkpoints, bundles
+        self._checkpoints, self._bundles, self._boot_id = checkpoints, bundles, read_boot_id()
         self._releaser = Releaser(cgroups, conmon, bundles)
-        self._boot_id = read_boot_id()
         self._containers: dict[ContainerId, LiveContainer] = {}
         self._ended: dict[ContainerId, Termination] = {}
         self._killer = Killer(cgroups, self._containers)
         self._bounds = Bounds(cgroups, self._killer, disk)
+        cfs_quota, live = host.cfs_quota, self._containers
         self._changer = Changer(
-            cgroups=cgroups,
-            isolator=isolator,
-            checkpoints=checkpoints,
-            containers=self._containers,
-            cfs_quota=host.cfs_quota,
+            cgroups=cgroups, isolator=isolator, checkpoints=checkpoints, containers=live, cfs_quota=cfs_quota
         )
         self._follower = Follower(
             containers=self._containers,
@@ -113,6 +109,7 @@ class Containerizer:
             bounds=self._bounds,
             networks=networks,
             provisioner=provisioner,
+            remapping=remapping,
         )
         self._launcher = Launcher(
             host=host,
@@ -126,6 +123,7 @@ class Containerizer:
             networks=networks,
             profiles=profiles or Profiles(),
             remapping=remapping,
+            containers=self._containers,
         )
 
     async def recover(self, live: Collection[ContainerId]) -> None:

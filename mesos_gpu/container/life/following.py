@@ -16,6 +16,7 @@ from mesos_gpu.container.life.killing import Killer
 from mesos_gpu.container.life.output import see_out
 from mesos_gpu.container.life.provisioner import Provisioner
 from mesos_gpu.container.life.release import Releaser
+from mesos_gpu.container.life.remapping import Remapping
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.container.spec.isolation import Isolator
@@ -51,7 +52,9 @@ class Follower:
         bounds: Bounds,
         networks: Networks,
         provisioner: Provisioner | None,
+        remapping: Remapping,
     ) -> None:
+        self._remapping = remapping
         self._containers, self._ended = containers, ended
         self._conmon, self._cgroups, self._isolator = conmon, cgroups, isolator
         self._checkpoints, self._bundles, self._provisioner = checkpoints, bundles, provisioner
@@ -67,7 +70,11 @@ class Follower:
         """Take away what a launch that failed has left. Raises MesosGpuError, OSError."""
         container_id = container.record.container_id
         try:
-            await self._releaser.release_strays([container_id])
+            try:
+                await self._releaser.release_strays([container_id])
+            except BaseException:  # some process of it may be left, and must not be another container's
+                self._remapping.withhold(container.record)
+                raise
             await self._networks.cleanup(container_id)
             self._give_back(container_id)
             self._checkpoints.forget(container_id)

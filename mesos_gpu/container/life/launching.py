@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -35,8 +35,10 @@ from mesos_gpu.container.life.sandbox import (
     SHOWN,
     check_sandbox,
     own_all,
+    own_ways,
     place_secrets,
     prepare_volumes,
+    shown_folder,
     sources,
 )
 from mesos_gpu.container.network.networks import Networks
@@ -57,7 +59,7 @@ from mesos_gpu.container.spec.nesting import (
     top_level,
     without_gpus,
 )
-from mesos_gpu.container.spec.user_namespace import IdRange, on_disk
+from mesos_gpu.container.spec.user_namespace import Numbers, on_disk
 from mesos_gpu.container.state.checkpoints import Checkpoints
 from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.supervisor.conmon import Conmon, Supervised
@@ -88,8 +90,9 @@ class Launcher:
         networks: Networks,
         profiles: Profiles,
         remapping: Remapping,
+        containers: Mapping[ContainerId, LiveContainer],
     ) -> None:
-        self._remapping = remapping
+        self._remapping, self._containers = remapping, containers
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._networks, self._profiles = networks, profiles
         self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
@@ -110,7 +113,8 @@ class Launcher:
             self._cgroups.expect()
             user, roots = find_user(config.user), _written_by_tasks(config, outermost)
             check_sandbox(config.sandbox, roots)  # else the runtime would make it, on the host
-            ids = self._remapping.admit(container, outermost, host_users=config.host_users)
+            live = self._containers.values()
+            ids = self._remapping.admit(container, outermost, live, host_users=config.host_users)
             self._checkpoints.save(container.record)
             stages.mark("on record")
         image = None
@@ -128,7 +132,7 @@ class Launcher:
         outermost: LiveContainer | None,
         user: HostUser,
         roots: tuple[Path, ...],
-        ids: IdRange | None,
+        ids: Numbers | None,
     ) -> int:
         """Start what is on record, and has its image; return the pid of its init."""
         plan = self._plan(container, config, image, outermost)
@@ -141,13 +145,16 @@ class Launcher:
         root, user, owner = await self._root(config, plan, image, user, roots, ids)
         stages.mark("root there")
         prepare_volumes(config, owner, roots)
+        if ids is not None:
+            await asyncio.to_thread(own_ways, config, owner, roots[0])
         config, held = sources(config, bundle, roots, asked, ids)
         network = await self._network(config, outermost)
         host = self._profiles.fitted(self._host, config.linux)
         users = None
         if ids is not None:
             at = host.rootfs if root is None else root.path
-            users = await self._remapping.prepare(config, ids, plan, outermost, at)
+            around = shown_folder(config, roots)
+            users = await self._remapping.prepare(config, ids, plan, outermost, at, around)
         document = compose(config, plan, user, host, root, network, str(bundle / SHOWN / SANDBOX), users)
         compiling = self._conmon.filters.shorten(document, self._conmon.runtime)
         enter = self._share_limits(config.container_id, document) if container.record.shares_cgroup else ()
@@ -157,7 +164,7 @@ class Launcher:
             if held:
                 await self._mounts.run(partial(_hold_all, held, self._host.private, self._remapping.namespaces))
                 stages.mark("volumes held")
-            supervised = await self._supervise(container, config, owner, roots[0], enter)
+            supervised = await self._supervise(container, config, owner, roots, enter)
         finally:
             if held:
                 await self._mounts.run(partial(_let_go, held))
@@ -197,7 +204,7 @@ class Launcher:
         image: Image | None,
         user: HostUser,
         roots: tuple[Path, ...],
-        ids: IdRange | None,
+        ids: Numbers | None,
     ) -> tuple[ImageRoot | None, HostUser, HostUser]:
         """Return what the container has for its root, None for the host's files; whom it runs as; whom on disk."""
         root, whom = None, user
@@ -208,8 +215,8 @@ class Launcher:
             await self._mounts.run(partial(_check_destinations, Path(root.path), config))
         owner = whom
         if ids is not None:
-            ids.check_user(user)
-            ids.check_user(whom)
+            ids.running.check_user(user)
+            ids.running.check_user(whom)
             owner = on_disk(whom, user, ids)
         if owner != user or ids is not None:
             await asyncio.to_thread(own_all, config.sandbox, owner, root=roots[0])  # with what was fetched into it
@@ -225,14 +232,20 @@ class Launcher:
         return ()
 
     async def _supervise(
-        self, container: LiveContainer, config: ContainerConfig, user: HostUser, root: Path, enter: tuple[Path, ...]
+        self,
+        container: LiveContainer,
+        config: ContainerConfig,
+        user: HostUser,
+        roots: Sequence[Path],
+        enter: tuple[Path, ...],
     ) -> Supervised:
         """Have conmon run the bundle, saying everything to the sandbox's `stdout` and `stderr`."""
         bundle, console = self._bundles / config.container_id, None
+        around = shown_folder(config, roots)
         with ExitStack() as closing:
-            stdout, stderr, container.rotator = open_streams(config, bundle, user, root, closing)
+            stdout, stderr, container.rotator = open_streams(config, bundle, user, roots[0], closing)
             if container.record.users and container.rotator is None:
-                seen = bundle / SHOWN / SANDBOX
+                seen = bundle / SHOWN / SANDBOX / config.sandbox.relative_to(around)
                 stdout = await self._mounts.run(partial(mapped_output, seen, STDOUT, stdout))
                 closing.callback(os.close, stdout)
                 stderr = await self._mounts.run(partial(mapped_output, seen, STDERR, stderr))
@@ -335,7 +348,7 @@ class Launcher:
             container.pulling = None
 
     async def _provision(
-        self, container_id: ContainerId, ask: ImageAsk, image: Image, user: HostUser, ids: IdRange | None
+        self, container_id: ContainerId, ask: ImageAsk, image: Image, user: HostUser, ids: Numbers | None
     ) -> tuple[ImageRoot, HostUser]:
         """Mount an image; return it and whom its container runs as.
 
@@ -344,7 +357,7 @@ class Launcher:
         """
         if self._provisioner is None:
             raise ValueError("an image came from nowhere")
-        root = await self._provisioner.mount(container_id, image, ids)
+        root = await self._provisioner.mount(container_id, image, None if ids is None else ids.running)
         own = await self._provisioner.user(root) if user.uid == 0 and not ask.user_wins else None
         return root, own or user
 

@@ -25,10 +25,10 @@ from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.bundle import DEFAULT_PATH, HOST_FILES, HostSetting
 from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.container.spec.hardening import Hardening, usual_pids_limit
+from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.container.spec.isolation import NO_LABELS, Isolator
 from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.container.spec.seccomp import read_machine
-from mesos_gpu.container.spec.user_namespace import IdRange
 from mesos_gpu.container.state.checkpoints import Checkpoints
 from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.errors import ContainerError, CutOff, NotEnoughGpus, Unavailable
@@ -61,7 +61,7 @@ async def open_containerizer(
     private: Collection[Path] = (),
     hardening: Hardening | None = None,
     profiles: Profiles | None = None,
-    users: IdRange | None = None,
+    users: IdPool | None = None,
 ) -> Containerizer:
     """Return a containerizer that has run a container on this machine; call its `recover` next.
 
@@ -69,8 +69,8 @@ async def open_containerizer(
     `images` no container runs in one; `driver` is what images are told about the GPUs' driver; with `disk`
     sandboxes are measured; `networks` are those that containers may join; nothing in `runtime_dir` and the `private`
     folders is shown to tasks that name it as a volume. `hardening` is by default that of `usual_hardening`, `profiles`
-    are those that tasks may name. With `users` each container has a user namespace, whose users have these numbers of
-    the host. Raises Unavailable, saying what is missing and how to get it:
+    are those that tasks may name. With `users` each container has a user namespace, whose users have numbers of this
+    pool. Raises Unavailable, saying what is missing and how to get it:
     root, cgroups, an OCI runtime that works, conmon, an init.
     """
     if os.geteuid() != 0:
@@ -91,11 +91,12 @@ async def open_containerizer(
         hardened = hardening or usual_hardening()
         hidden = tuple(str(path.resolve()) for path in (folder, *private))
         host = HostSetting(
-            str(mounts.rootfs), root, init, rules, cfs_quota, limited, image_init, files, hidden, hardened, users
+            str(mounts.rootfs), root, init, rules, cfs_quota, limited, image_init, files, hidden, hardened
         )
         if users is not None:
             _check_reachable(folder)
-        parts = _Parts(host, conmon, cgroups, mounts, profiles or Profiles(), Filters())
+            log.info("user namespaces of containers: %s", users.words())
+        parts = _Parts(host, conmon, cgroups, mounts, profiles or Profiles(), Filters(), users)
         runtime = await find_runtime(partial(_probe, parts, folder / "probe"), runtimes)
     except BaseException:
         mounts.close()
@@ -127,6 +128,7 @@ class _Parts:
     profiles: Profiles
     filters: Filters
     """What the probe's runtime has compiled is there for the first container."""
+    users: IdPool | None
     thorough: set[str] = field(default_factory=set)
     """The runtimes that put a container into the cgroup2 tree beside version 1, too."""
 
@@ -183,7 +185,9 @@ async def _probe(parts: _Parts, folder: Path, runtime: Runtime) -> None:
     """Run `true` as any container is run. Raises ContainerError when it does not end well."""
     sandbox = folder / "sandbox"
     sandbox.mkdir(parents=True, exist_ok=True)
-    remapping = Remapping(parts.host.users, parts.mounts, folder / "bundles")
+    # What lives of an earlier agent is not known yet: the probe has numbers that no container has.
+    pool = None if parts.users is None else IdPool(parts.users.disk, parts.users.each)
+    remapping = Remapping(pool, parts.mounts, folder / "bundles")
     tried = runtime.name == "crun"
     containerizer = parts.build(runtime, _NoIsolator(), folder, remapping, thorough=tried)
     try:

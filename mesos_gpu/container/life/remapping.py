@@ -7,6 +7,7 @@ lies where anybody may go, and is mounted there by us, before, in our own namesp
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,10 @@ from mesos_gpu.container.host.mounts import MS_BIND, MS_REC, call
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.spec.bundle import device_nodes
 from mesos_gpu.container.spec.config import ContainerConfig
-from mesos_gpu.container.spec.user_namespace import IdRange, UserView, everyone, read_range
+from mesos_gpu.container.spec.id_pool import IdPool
+from mesos_gpu.container.spec.nesting import is_nested
+from mesos_gpu.container.spec.user_namespace import IdRange, Numbers, UserView, everyone, read_range
+from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.isolator.plan import LaunchPlan
@@ -35,36 +39,65 @@ def roots_of(bundles: Path) -> Path:
 
 
 class Remapping:
-    """The user namespaces of one agent's containers. `ids` None: new containers have none."""
+    """The user namespaces of one agent's containers. `pool` None: new containers have none."""
 
-    def __init__(self, ids: IdRange | None, mounts: MountNamespace, bundles: Path) -> None:
-        self._ids, self._mounts, self._bundles = ids, mounts, bundles
+    def __init__(self, pool: IdPool | None, mounts: MountNamespace, bundles: Path) -> None:
+        self._pool, self._mounts, self._bundles = pool, mounts, bundles
+        self._never_free: list[IdRange] = []
         self.namespaces = UserNamespaces()
         """Those that owners of files are taken from; for the mounts' own thread."""
 
     def admit(
-        self, container: LiveContainer, outermost: LiveContainer | None, *, host_users: bool = False
-    ) -> IdRange | None:
-        """Return the numbers of a container, as it is from now on recorded: a nested one has its outermost parent's."""
-        ids = None if host_users else self._ids
+        self,
+        container: LiveContainer,
+        outermost: LiveContainer | None,
+        live: Collection[LiveContainer],
+        *,
+        host_users: bool = False,
+    ) -> Numbers | None:
+        """Return the numbers of a container, as it is from now on recorded: a nested one has its outermost parent's.
+
+        `live` are all containers that may have some, also those that are being launched or taken away. Raises
+        ContainerError when all are held.
+        """
+        numbers = None
         if outermost is not None:
-            ids = read_range(outermost.record.users) if outermost.record.users else None
-        container.record = msgspec.structs.replace(container.record, users="" if ids is None else str(ids))
-        return ids
+            numbers = numbers_of(outermost.record)
+        elif self._pool is not None and not host_users:
+            held = [found.running for one in live if (found := numbers_of(one.record)) is not None]
+            numbers = self._pool.take((*held, *self._never_free))
+        running, disk = ("", "") if numbers is None else (str(numbers.running), str(numbers.disk))
+        container.record = msgspec.structs.replace(container.record, users=running, users_on_disk=disk)
+        return numbers
+
+    def withhold(self, record: Record) -> None:
+        """Give nobody the numbers of a container that could not be taken away whole, until the agent starts again."""
+        numbers = numbers_of(record)
+        if numbers is not None and not is_nested(record.container_id):
+            self._never_free.append(numbers.running)
 
     async def prepare(
-        self, config: ContainerConfig, ids: IdRange, plan: LaunchPlan, outermost: LiveContainer | None, root: str
+        self,
+        config: ContainerConfig,
+        ids: Numbers,
+        plan: LaunchPlan,
+        outermost: LiveContainer | None,
+        root: str,
+        around: Path,
     ) -> UserView:
-        """Make a container's /dev, and see that its user can get to its `root`. Raises ContainerError."""
+        """Make a container's /dev, and see that its user can get to its `root`, and to the folder `around` its sandbox.
+
+        Raises ContainerError.
+        """
         reachable(Path(root))
         if config.image is None:
-            reachable(config.sandbox)
+            reachable(around)
         devices = self._bundles / config.container_id / DEVICES
-        await self._mounts.run(partial(_devices, devices, ids.first, plan))
+        await self._mounts.run(partial(_devices, devices, ids.running.first, plan))
         joined = None
         if outermost is not None and outermost.init is not None:
             joined = f"/proc/{outermost.init.pid}/ns/user"
-        return UserView(ids, str(devices), joined)
+        return UserView(ids.running, str(devices), joined, str(around))
 
     def show(self, ids: IdRange, folder: Path, target: Path) -> None:
         """Mount a folder of ours as containers are to see it. In the mounts' own thread only. Raises ContainerError."""
@@ -85,6 +118,13 @@ class Remapping:
     def close(self) -> None:
         """Give up the namespaces."""
         self.namespaces.close()
+
+
+def numbers_of(record: Record) -> Numbers | None:
+    """Return the numbers on record of a container, None for one without a user namespace."""
+    if not record.users:
+        return None
+    return Numbers(read_range(record.users), read_range(record.users_on_disk or record.users))
 
 
 def reachable(path: Path) -> None:

@@ -13,7 +13,7 @@ from mesos_gpu.container.host.beneath import folder_at, give, make_folders, open
 from mesos_gpu.container.host.sources import Source
 from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.container.spec.config import ContainerConfig, Volume
-from mesos_gpu.container.spec.user_namespace import IdRange, only, own
+from mesos_gpu.container.spec.user_namespace import Numbers, only, own
 from mesos_gpu.errors import BadInput, ContainerError
 
 SHOWN, SANDBOX = "shown", "sandbox"
@@ -85,6 +85,26 @@ def own_all(folder: Path, user: HostUser, *, root: Path | None = None) -> None:
         raise ContainerError(f"cannot give {folder} to user {user.uid}: {error.strerror}") from error
 
 
+def own_ways(config: ContainerConfig, user: HostUser, root: Path) -> None:
+    """Give to whom a container writes as the agent's own folders below `root` that lead to its sandbox and volumes.
+
+    In a user namespace what is the host's root's is nobody's, and nobody gets in. Only folders are given, and none that
+    a link leads to: a task has none of root's, and cannot give a folder a second name. Raises ContainerError.
+    """
+    ends = (config.sandbox, *(config.sandbox / volume.source for volume in config.volumes))
+    ways = dict.fromkeys(way for end in ends for way in (*reversed(end.parents), end) if way.is_relative_to(root))
+    for way in ways:
+        if way == root:
+            continue
+        try:
+            with folder_at(root, str(way.relative_to(root))) as folder:
+                if os.fstat(folder).st_uid == os.geteuid():
+                    os.fchown(folder, user.uid, user.gid)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):  # said where it is mounted
+                raise ContainerError(f"cannot give {way} to user {user.uid}: {error.strerror}") from error
+
+
 def check_sandbox(path: Path, roots: Sequence[Path]) -> None:
     """Raise BadInput unless a sandbox is a folder that no link leads to from where tasks may write."""
     try:
@@ -152,7 +172,7 @@ def _root_of(path: Path, roots: Sequence[Path]) -> tuple[Path, str]:
 
 
 def sources(
-    config: ContainerConfig, bundle: Path, roots: Sequence[Path], user: HostUser, ids: IdRange | None
+    config: ContainerConfig, bundle: Path, roots: Sequence[Path], user: HostUser, ids: Numbers | None
 ) -> tuple[ContainerConfig, dict[Path, Source]]:
     """Return the container with every source of a volume, and its sandbox where it is mounted, in its bundle.
 
@@ -165,10 +185,21 @@ def sources(
     for number, volume in enumerate(config.volumes):
         path = config.sandbox / volume.source
         root = next((root for root in around if path.is_relative_to(root)), path.parent if volume.owned else None)
-        seen = None if ids is None else only(user, ids) if root is None else own(user, ids)
+        seen = None if ids is None else only(user, ids.running) if root is None else own(user, ids)
         held[bundle / SHOWN / str(number)] = Source(path, root, volume.read_only, seen)
         volumes.append(replace(volume, source=str(bundle / SHOWN / str(number))))
     if config.image is not None or ids is not None:
         seen = None if ids is None else own(user, ids)
-        held[bundle / SHOWN / SANDBOX] = Source(config.sandbox, _root_of(config.sandbox, around)[0], ids=seen)
+        held[bundle / SHOWN / SANDBOX] = Source(
+            shown_folder(config, around), _root_of(config.sandbox, around)[0], ids=seen
+        )
     return replace(config, volumes=tuple(volumes)), held
+
+
+def shown_folder(config: ContainerConfig, roots: Sequence[Path]) -> Path:
+    """Return which folder is mounted for a container to have its sandbox.
+
+    On the host's files in a user namespace a nested one needs its family's whole, of which `roots` are: that folder is
+    closed to who has its numbers elsewhere, so that nothing below it could be mounted on.
+    """
+    return config.sandbox if config.image is not None else _root_of(config.sandbox, roots)[0]

@@ -24,7 +24,7 @@ from mesos_gpu.container.spec.linux import (
 )
 from mesos_gpu.container.spec.nesting import cgroup_of
 from mesos_gpu.container.spec.runtime_spec import image_environment, merge
-from mesos_gpu.container.spec.user_namespace import IdRange, UserView
+from mesos_gpu.container.spec.user_namespace import UserView
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.images.manifest import ImageConfig
 from mesos_gpu.isolator.plan import DeviceRule, LaunchPlan
@@ -74,7 +74,6 @@ class HostSetting:
     `controllers` are those of `cpu`, `memory` and `pids` that can be limited, a runtime fails at others. `image_init`
     is the init of containers in images: a program that needs no other file, and its arguments. `files` are those of
     HOST_FILES that are there. `private` are folders of the agent, with links resolved, that no volume may show.
-    `users` are the host's numbers that users of containers have, each in a user namespace; None: their own.
     """
 
     rootfs: str
@@ -87,7 +86,6 @@ class HostSetting:
     files: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
     hardening: Hardening = USUAL_HARDENING
-    users: IdRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +150,7 @@ def compose(
     `sandbox` is where its sandbox is found by now, if it is in an image or has a user namespace, `users`. Raises
     ContainerError for a device node of `plan` outside /dev, BadInput when nothing says what to run.
     """
-    around = _around(config, plan, host, image, sandbox, remapped=users is not None)
+    around = _around(config, plan, host, image, sandbox, users)
     views = [] if network is None else [network]
     confined = user.uid != 0 and host.hardening.users_confined
     capabilities = _capabilities(config, confined)
@@ -213,12 +211,12 @@ def _around(
     host: HostSetting,
     image: ImageRoot | None,
     sandbox: str | None,
-    *,
-    remapped: bool,
+    users: UserView | None,
 ) -> _Surroundings:
-    """Return what is around a container; the sandbox of one on the host's files is mounted only if it is `remapped`."""
+    """Return what is around a container; that of one on the host's files is mounted only in a user namespace."""
     if image is None:
-        return _on_host(config, host, sandbox if remapped else None)
+        around = str(config.sandbox) if users is None or users.around is None else users.around
+        return _on_host(config, host, None if users is None else sandbox, around)
     return _in_image(config, plan, host, image, sandbox)
 
 
@@ -240,9 +238,9 @@ def _terminal(config: ContainerConfig) -> dict[str, Any]:
     return {"terminal": True, "consoleSize": {"height": rows, "width": columns}}
 
 
-def _on_host(config: ContainerConfig, host: HostSetting, shown: str | None) -> _Surroundings:
+def _on_host(config: ContainerConfig, host: HostSetting, shown: str | None, around: str) -> _Surroundings:
     sandbox = str(config.sandbox)
-    mounts = () if shown is None else (_bind(shown, sandbox, read_only=False),)
+    mounts = () if shown is None else (_bind(shown, around, read_only=False),)
     return _Surroundings(host.rootfs, (*host.init, *config.argv), config.environment, sandbox, sandbox, mounts)
 
 

@@ -3,7 +3,8 @@
 As Docker's `userns-remap`: user n of a container is the host's user `first + n`, who owns nothing and may do nothing
 there. Mounts map owners (mount_setattr(2), MOUNT_ATTR_IDMAP): what a task's own user owns on disk is his in the
 container, too, and an image's layers are those of the container's users. Nobody else's number is ever written to disk:
-with it a container's root could leave a program there that is set-user-ID of the host's root.
+with it a container's root could leave a program there that is set-user-ID of the host's root. Which range a container
+has is `id_pool`'s to say.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ class IdRange:
         """Return whether one of the host's users or groups lies in the range."""
         return isinstance(number, int) and self.first <= number < self.first + self.count
 
+    def overlaps(self, other: IdRange) -> bool:
+        """Return whether a number lies in both."""
+        return self.first < other.first + other.count and other.first < self.first + self.count
+
     def document(self) -> dict[str, Any]:
         """Return the part of `linux` of an OCI bundle that says so."""
         extent = {"containerID": 0, "hostID": self.first, "size": self.count}
@@ -47,8 +52,16 @@ class IdRange:
             if number >= self.count:
                 raise BadInput(
                     f"the {what} {number} has no number in a user namespace of {self.count} "
-                    f"(--userns_remap={self}): give the agent a range of at least {number + 1}"
+                    f"(--userns_remap={self}): give each container at least {number + 1} (--userns_remap_size)"
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A container's numbers: `running` are those of its users on the host, `disk` those that its files bear."""
+
+    running: IdRange
+    disk: IdRange
 
 
 def read_range(text: str) -> IdRange:
@@ -83,19 +96,22 @@ def only(user: HostUser, ids: IdRange) -> IdMap | None:
     return IdMap(_same(users, ids), _same(groups, ids))
 
 
-def own(user: HostUser, ids: IdRange) -> IdMap | None:
+def own(user: HostUser, ids: Numbers) -> IdMap | None:
     """Return the map by which all in a task's own folder is its users', as `on_disk` has them; None: none is needed."""
-    users, groups = _kept(user, ids)
-    if not users:
+    users, groups = _kept(user, ids.running)
+    if not users and ids.disk == ids.running:
         return None
-    return IdMap(_same(users, ids) + _rest(users, ids), _same(groups, ids) + _rest(groups, ids))
+    return IdMap(
+        _same(users, ids.running) + _rest(users, ids),
+        _same(groups, ids.running) + _rest(groups, ids),
+    )
 
 
-def on_disk(who: HostUser, user: HostUser, ids: IdRange) -> HostUser:
+def on_disk(who: HostUser, user: HostUser, ids: Numbers) -> HostUser:
     """Return as whom one of a container's users is written to disk; `user` is whom the task runs as on this host."""
-    users, groups = _kept(user, ids)
-    uid = who.uid if who.uid in users else ids.first + who.uid
-    return HostUser(uid, who.gid if who.gid in groups else ids.first + who.gid)
+    users, groups = _kept(user, ids.running)
+    uid = who.uid if who.uid in users else ids.disk.first + who.uid
+    return HostUser(uid, who.gid if who.gid in groups else ids.disk.first + who.gid)
 
 
 MOST_GROUPS = 100
@@ -114,13 +130,12 @@ def _same(numbers: Collection[int], ids: IdRange) -> tuple[Extent, ...]:
     return tuple((number, ids.first + number, 1) for number in numbers)
 
 
-def _rest(numbers: Collection[int], ids: IdRange) -> tuple[Extent, ...]:
-    """Return the lines for all others, who are on disk who they are on the host; `numbers` are sorted."""
-    found, start = [], ids.first
-    for number in numbers:
-        found.append((start, start, ids.first + number - start))
-        start = ids.first + number + 1
-    found.append((start, start, ids.first + ids.count - start))
+def _rest(numbers: Collection[int], ids: Numbers) -> tuple[Extent, ...]:
+    """Return the lines for all others, who have their numbers in `disk`; `numbers` are sorted."""
+    found, start = [], 0
+    for number in (*numbers, ids.running.count):
+        found.append((ids.disk.first + start, ids.running.first + start, number - start))
+        start = number + 1
     return tuple(extent for extent in found if extent[2])
 
 
@@ -129,12 +144,14 @@ class UserView:
     """A container's user namespace: its numbers, where its root is found, and where its devices.
 
     A runtime looks the root up as the container's root, who is nobody on the host; so no folder on the way may be
-    closed to others. `joined` is the namespace of the container that it is nested in, None for one of its own.
+    closed to others. `joined` is the namespace of the container that it is nested in, None for one of its own. On the
+    host's files its sandbox is mounted with the folder `around` it, that of the container that it is nested in.
     """
 
     ids: IdRange
     devices: str
     joined: str | None = None
+    around: str | None = None
 
     def namespace(self) -> dict[str, str]:
         """Return it as a runtime's configuration lists it."""

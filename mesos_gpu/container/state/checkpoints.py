@@ -42,6 +42,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     users: str = ""
     """The numbers of its user namespace, FIRST:COUNT; empty: it has none."""
+    users_on_disk: str = ""
+    """The numbers that its files bear; empty: the same, as before there was a difference."""
     shares_cgroup: bool = False
     standalone: bool = False
     volumes: tuple[Volume, ...] = ()

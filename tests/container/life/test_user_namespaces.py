@@ -14,6 +14,7 @@ from mesos_gpu.container.host.mounts import read_mounts
 from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.config import Secret, SessionConfig, Volume
+from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.container.spec.user_namespace import IdRange
 from mesos_gpu.errors import BadInput, ContainerError, Unavailable
@@ -28,7 +29,11 @@ from tests.support.images.build import Layer, busybox_image, file, folder, tar_o
 pytestmark = pytest.mark.root
 
 RUNTIMES = pytest.mark.parametrize("runtime", ["crun", "runc"])
-IDS = IdRange(1_600_000_000, 65536)
+POOL = IdPool(IdRange(1_879_048_192, 4 * 65536))
+"""Three containers, each with numbers of its own."""
+DISK, IDS = POOL.disk, IdRange(1_879_048_192 + 65536, 65536)
+"""What files bear, and what the first container has."""
+SHARED = IdPool(IdRange(1_600_000_000, 65536))
 FOREVER = "echo ready; exec sleep 1000"
 
 
@@ -74,7 +79,7 @@ async def test_who_a_task_is_in_its_container_is_nobody_on_the_host(
     box: Box, place: Path, runtime: str, user: str, image: bool
 ) -> None:
     images = Images(place / "images", one=busybox_image(Layer(tar_of(folder("tmp", mode=0o1777)))))
-    containerizer = await box.open(runtimes=(runtime,), users=IDS, images=images.store)
+    containerizer = await box.open(runtimes=(runtime,), users=POOL, images=images.store)
     uid = 0 if user == "root" else 65534
     shell = LOOK + "stat -c %u mine stdout /proc/1 > owners; echo ready; exec sleep 1000"
     asked = {"image": ask(shell=shell), "environment": {}} if image else {"shell": shell}
@@ -91,7 +96,7 @@ async def test_who_a_task_is_in_its_container_is_nobody_on_the_host(
     sandbox = box.folder / "sandboxes" / "c"
     assert (sandbox / "owners").read_text().split() == [str(uid)] * 3
     # On disk a task's user is himself. The host's root he is not: a program of his could be set-user-ID there.
-    owner = uid or IDS.first
+    owner = uid or DISK.first
     assert {path.stat().st_uid for path in (sandbox, sandbox / "mine", sandbox / "stdout")} == {owner}
     await containerizer.destroy("c")
     await images.store.close()
@@ -102,7 +107,7 @@ async def test_gpus_open_in_it_and_no_others_do(box: Box, runtime: str) -> None:
     """ENXIO: the cgroup let it through, and there is no driver behind it. EPERM: the cgroup refused."""
     driver = SimulatedDriver(4)
     isolator = NvidiaGpuIsolator(driver.gpus(), driver, None, Checkpoints(box.folder / "gpus"))
-    containerizer = await box.open(isolator=isolator, runtimes=(runtime,), users=IDS)
+    containerizer = await box.open(isolator=isolator, runtimes=(runtime,), users=POOL)
     shell = (
         "for i in 0 1 2 3; do { : < /dev/nvidia$i; } 2>&1 | sed 's/.*: //;s/^/'$i' /'; done; stat -c %a /dev/nvidia*"
     )
@@ -129,7 +134,7 @@ async def test_gpus_open_in_it_and_no_others_do(box: Box, runtime: str) -> None:
 @RUNTIMES
 async def test_of_the_hosts_files_a_task_has_its_users_own(box: Box, place: Path, runtime: str) -> None:
     """Root has none of them. Persistent volumes and secrets are the task's as ever."""
-    containerizer = await box.open(runtimes=(runtime,), users=IDS)
+    containerizer = await box.open(runtimes=(runtime,), users=POOL)
     data, kept = place / "data", place / "kept"
     for path in (data, kept):
         path.mkdir()
@@ -149,7 +154,7 @@ async def test_of_the_hosts_files_a_task_has_its_users_own(box: Box, place: Path
         assert box.said(user) == f"{reads}word\n{uid}\n", box.said(user, "stderr")
         await containerizer.destroy(user)
     assert {path.name: path.stat().st_uid for path in data.glob("by-*")} == {"by-65534": 65534}
-    assert {path.name: path.stat().st_uid for path in kept.iterdir()} == {"by-0": IDS.first, "by-65534": 65534}
+    assert {path.name: path.stat().st_uid for path in kept.iterdir()} == {"by-0": DISK.first, "by-65534": 65534}
 
 
 @pytest.mark.parametrize("user", ["root", "nobody"])
@@ -157,7 +162,7 @@ async def test_no_file_on_disk_becomes_another_users_of_the_host(box: Box, place
     """A container's root may give its files to anybody, set-user-ID bits and all; none of them is on the host."""
     suid = Layer(tar_of(file("bin/become", b"#!/bin/sh\n"), folder("tmp", mode=0o1777)))
     images = Images(place / "images", one=busybox_image(suid))
-    containerizer = await box.open(users=IDS, images=images.store)
+    containerizer = await box.open(users=POOL, images=images.store)
     shell = "cd $MESOS; for u in 0 1 1000 65533; do touch f$u; chown $u:$u f$u; chmod 6755 f$u; done; ls -ln"
     volumes = (Volume(str(place / "kept"), "kept", owned=True),)
     (place / "kept").mkdir()
@@ -172,7 +177,7 @@ async def test_no_file_on_disk_becomes_another_users_of_the_host(box: Box, place
     mine = 0 if user == "root" else 65534
     for path in written:
         for number in (path.stat().st_uid, path.stat().st_gid):
-            assert number in IDS or number == mine != 0, (path, number)
+            assert number in DISK or number == mine != 0, (path, number)
     await images.store.close()
 
 
@@ -182,7 +187,7 @@ async def test_an_image_is_its_own_users(box: Box, place: Path, runtime: str) ->
     passwd = Layer(tar_of(file("etc/passwd", b"root:x:0:0::/:/bin/sh\napp:x:1000:1000::/:/bin/sh\n")))
     run = {"User": "app", "WorkingDir": "/srv/app/made", "Volumes": {"/data": {}}}
     images = Images(place / "images", one=busybox_image(layer, passwd, run=run))
-    containerizer = await box.open(runtimes=(runtime,), users=IDS, images=images.store)
+    containerizer = await box.open(runtimes=(runtime,), users=POOL, images=images.store)
     shell = (
         "id -u; stat -c '%u %a' /srv/app/own /data .; cat ../own; touch ../new; stat -c %u ../new /mnt/mesos/sandbox"
     )
@@ -198,7 +203,7 @@ async def test_an_image_is_its_own_users(box: Box, place: Path, runtime: str) ->
 
 @RUNTIMES
 async def test_what_is_nested_and_who_enters_are_in_the_same_namespace(box: Box, runtime: str) -> None:
-    containerizer = await box.open(runtimes=(runtime,), users=IDS)
+    containerizer = await box.open(runtimes=(runtime,), users=POOL)
     parent = await containerizer.launch(box.config("p", shell=FOREVER, user="nobody"))
     child = replace(box.config("p.c", shell="id -u; " + FOREVER, user="nobody", mem_bytes=0), cpus_milli=0)
     inner = await containerizer.launch(child)
@@ -224,7 +229,7 @@ async def test_what_is_nested_and_who_enters_are_in_the_same_namespace(box: Box,
 async def test_it_joins_networks(box: Box, place: Path, tmp_path: Path, runtime: str) -> None:
     with cni_network(tmp_path) as network:
         network.write_chain()
-        containerizer = await box.open(users=IDS, runtimes=(runtime,), networks=_networks(box, network))
+        containerizer = await box.open(users=POOL, runtimes=(runtime,), networks=_networks(box, network))
         config = box.config("c", shell="ip -4 -o addr show 2>/dev/null || cat /proc/net/fib_trie; hostname")
         await containerizer.launch(replace(config, networks=(network.info(),), hostname="guest"))
         await containerizer.wait("c")
@@ -241,12 +246,12 @@ async def test_an_agent_in_a_folder_that_is_closed_says_so(tmp_path: Path) -> No
     """Folders of pytest are: an agent there would start no container."""
     box = Box(tmp_path / "box")
     with pytest.raises(Unavailable, match=r"closed to others.*chmod o\+x"):
-        await box.open(users=IDS)
+        await box.open(users=POOL)
     assert box.leftovers() == []
 
 
 async def test_a_sandbox_in_a_folder_that_is_closed_is_refused(box: Box) -> None:
-    containerizer = await box.open(users=IDS)
+    containerizer = await box.open(users=POOL)
     config = box.config("c", shell="true")
     config.sandbox.parent.chmod(0o700)
     with pytest.raises(ContainerError, match=r"sandboxes \(mode 0700\) is closed to others"):
@@ -254,6 +259,6 @@ async def test_a_sandbox_in_a_folder_that_is_closed_is_refused(box: Box) -> None
 
 
 async def test_a_user_whom_the_range_has_no_number_for_is_refused(box: Box) -> None:
-    containerizer = await box.open(users=IdRange(IDS.first, 65000))  # shorter than a flag may say
+    containerizer = await box.open(users=IdPool(IdRange(IDS.first, 65000)))  # shorter than a flag may say
     with pytest.raises(BadInput, match="65534 has no number in a user namespace of 65000"):
         await containerizer.launch(box.config("c", shell="true", user="nobody"))

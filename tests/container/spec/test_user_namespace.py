@@ -16,6 +16,7 @@ from mesos_gpu.container.spec.user_namespace import (
     LAST_ID,
     IdMap,
     IdRange,
+    Numbers,
     UserView,
     everyone,
     on_disk,
@@ -92,17 +93,21 @@ def test_with_a_users_map_nobody_else_owns_anything_and_root_never(user: HostUse
     assert (seen(ids.gids, number) is not None) == (number in (user.gid, *user.groups) and 0 < number < IDS.count)
 
 
+@pytest.mark.parametrize("disk", [IDS, IdRange(300000, 65536)], ids=["shared", "own"])
 @given(
     user=st.builds(HostUser, st.integers(0, 70000), st.integers(0, 70000), st.lists(st.integers(0, 70000)).map(tuple)),
     number=st.integers(0, IDS.count - 1),
 )
 def test_in_a_tasks_own_folders_each_of_its_users_is_himself_and_on_disk_nobody_or_the_tasks(
-    user: HostUser, number: int
+    disk: IdRange, user: HostUser, number: int
 ) -> None:
-    who = on_disk(HostUser(number, number), user, IDS)
-    assert who.uid == (number if number == user.uid != 0 else IDS.first + number)
-    ids = own(user, IDS)
+    """Also where a container's numbers are not those on disk: then its root is mapped, too."""
+    both = Numbers(IDS, disk)
+    who = on_disk(HostUser(number, number), user, both)
+    assert who.uid == (number if number == user.uid != 0 else disk.first + number)
+    ids = own(user, both)
     if ids is None:  # nothing is mapped: numbers on disk are the host's
+        assert disk == IDS
         assert (who.uid, who.gid) == (IDS.first + number, IDS.first + number)
         return
     for extents in (ids.uids, ids.gids):

@@ -12,10 +12,10 @@ from mesos_gpu.container.life.provisioner import Images
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.bundle import DEFAULT_PATH
 from mesos_gpu.container.spec.config import ImageAsk, Volume
+from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.container.spec.isolation import NO_LABELS, Isolator
 from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
 from mesos_gpu.container.spec.requirements import DriverFacts
-from mesos_gpu.container.spec.user_namespace import IdRange
 from mesos_gpu.errors import Conflict, NotEnoughGpus
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import LaunchPlan
@@ -87,7 +87,7 @@ class Box:
         images: Images | None = None,
         driver: DriverFacts | None = None,
         networks: Networks | None = None,
-        users: IdRange | None = None,
+        users: IdPool | None = None,
     ) -> Containerizer:
         """Return a containerizer over what earlier ones left; `live` is for its recover."""
         containerizer = await open_containerizer(
