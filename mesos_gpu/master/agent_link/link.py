@@ -162,11 +162,12 @@ class AgentLink:
         )
 
     def _on_exited(self, pid: Pid) -> None:
-        self._authenticators.forget(str(pid))
+        where = str(pid)
+        self._authenticators.forget(where)
         for agent in self._engine.state.agents.values():
-            if agent.pid == str(pid) and agent.connected:
+            if agent.pid == where and agent.connected:
                 self._absences.away(agent.id)
-        self._engine.do(LinkBroken(str(pid)))
+        self._engine.do(LinkBroken(where))
 
     def _on_message(self, message: Message) -> None:
         name = message.name.removeprefix(_PREFIX)
