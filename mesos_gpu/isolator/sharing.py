@@ -53,6 +53,8 @@ class SharingIsolator:
         self._gpus = {gpu.index: gpu for gpu in gpus}
         self.cards: Mapping[int, SharedCard] = {card.index: card for card in cards}
         self._shares: dict[ContainerId, Share] = {}
+        self._over: set[ContainerId] = set()
+        """Containers that have ended and hold what they had all the same: a record could not be removed."""
         self._closed: frozenset[int] = frozenset()
         self.sockets: Mapping[int, Path] = {}
         """Where simulated cards answer; containers are told, and those with a root of their own see them there."""
@@ -111,6 +113,7 @@ class SharingIsolator:
             plan = self._whole.prepare(container_id, gpus, image=image, labels=labels)
             parent = top_level(container_id)
             return self._with_cards(plan, parent, self._shares.get(parent), host_files=image is False)
+        self._clean_up_again()
         if share is None:
             return self._whole.prepare(container_id, gpus, image=image, labels=labels)
         self._check(container_id, gpus, share)
@@ -134,6 +137,7 @@ class SharingIsolator:
         """Change the number of whole GPUs. Raises what NvidiaGpuIsolator raises, BadInput for who has a share."""
         if container_id in self._shares:
             raise BadInput(f"container {container_id} shares GPUs and cannot be given whole ones")
+        self._clean_up_again()
         return self._whole.update(container_id, gpus, release)
 
     def reshare(self, container_id: ContainerId, parts: Sequence[CardPart]) -> Change:
@@ -177,11 +181,24 @@ class SharingIsolator:
             self._shares[container_id] = new if new.parts else share
 
     def cleanup(self, container_id: ContainerId) -> None:
-        """Free what the container holds and shares, once no process of it is left. Raises Unavailable."""
+        """Free what the container holds and shares, once no process of it is left.
+
+        Raises Unavailable when a record cannot be removed. It is held then until somebody else asks for something, and
+        the disk takes it.
+        """
+        self._over.add(container_id)
         self._whole.cleanup(container_id)
         if container_id in self._shares:
             self._forget(container_id)
             del self._shares[container_id]
+        self._over.discard(container_id)
+
+    def _clean_up_again(self) -> None:
+        for container_id in sorted(self._over):
+            try:
+                self.cleanup(container_id)
+            except (MesosGpuError, OSError) as error:
+                log.warning("what container %s held stays held: %s", container_id, error)
 
     def _forget(self, container_id: ContainerId) -> None:
         self._whole.cleanup(container_id)

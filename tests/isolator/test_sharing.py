@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,28 @@ def test_whole_gpus_are_as_they_were(tmp_path: Path) -> None:
         isolation.prepare(B, 1)
     assert isolation.shares == {}
     assert not (tmp_path / "shares").exists()
+
+
+def test_what_could_not_be_given_back_is_as_soon_as_the_disk_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolation = isolator(tmp_path)
+    isolation.prepare(A, 2)
+    isolation.prepare(B, 0, share=share(15))
+
+    def refuse(*args: object, **more: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(Path, "unlink", refuse)
+        for ended in (A, B):
+            with pytest.raises(Unavailable):
+                isolation.cleanup(ended)
+        with pytest.raises(NotEnoughGpus):
+            isolation.prepare(ContainerId("c"), 1)
+    assert isolation.prepare(ContainerId("d"), 2).gpus == tuple(GPUS[:2])
+    isolation.prepare(ContainerId("e"), 0, share=share(15))
+    assert isolator(tmp_path).recover([]) == {"d", "e"}
 
 
 def test_a_nested_container_sees_the_card_of_its_parent(tmp_path: Path) -> None:

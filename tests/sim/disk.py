@@ -27,6 +27,8 @@ class Disk:
     def __init__(self, world: World, root: Path) -> None:
         self.world, self.root = world, root
         self.volatile = root / "run"
+        self.refuse: Callable[[str], None] | None = None
+        """Asked before each change, by the name of the call; raises OSError when the disk fails it. None: all is well."""
         self._contents: dict[int, bytes] = {}
         self._names: dict[str, dict[str, int]] = {}
         root.mkdir(parents=True)
@@ -88,7 +90,7 @@ def install() -> None:
 
     def open_(path: Any, flags: int, *args: Any, **more: Any) -> int:
         if flags & (os.O_WRONLY | os.O_RDWR) and flags & os.O_CREAT:
-            step()
+            step("open")
         return real_open(path, flags, *args, **more)
 
     def fsync(descriptor: int) -> None:
@@ -96,7 +98,7 @@ def install() -> None:
         if process is None:
             real_fsync(descriptor)
             return
-        step()
+        step("fsync")
         process.host.disk.synced(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
 
     # mypy takes a function that is replaced for a mistake.
@@ -107,15 +109,17 @@ def install() -> None:
 
 
 def _counted(call: Callable[..., Any]) -> Callable[..., Any]:
+    name = call.__name__
+
     def counted(*args: Any, **more: Any) -> Any:
-        step()
+        step(name)
         return call(*args, **more)
 
     return counted
 
 
-def step() -> None:
-    """A process is about to change its disk. Raises Killed when it does not live to do it."""
+def step(call: str) -> None:
+    """A process is about to change its disk. Raises Killed when it does not live to do it, OSError where that fails."""
     process = PROCESS.get()
     if process is None:
         return
@@ -126,3 +130,5 @@ def step() -> None:
         if process.fatal_in <= 0:
             process.host.world.kill(process, why="kill -9 between two writes")
             raise Killed
+    if process.host.disk.refuse is not None:
+        process.host.disk.refuse(call)

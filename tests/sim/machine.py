@@ -13,7 +13,7 @@ from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Size, Termination, check_config
 from mesos_gpu.container.spec.nesting import descendants, is_nested, parent_of, top_level
 from mesos_gpu.container.state.checkpoints import Record
-from mesos_gpu.errors import BadInput, Conflict, ContainerError, NotFound
+from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.ids import ContainerId
 from tests.sim import answering, executors
@@ -375,7 +375,10 @@ class SimulatedContainers:
             container.watchers.append(ended)
             await ended
         await self._pause()
-        self._clean_up(container_id)
+        try:
+            self._clean_up(container_id)
+        except (MesosGpuError, OSError) as error:  # as the real one: it stays held for now
+            self._world.tell(self.machine.host.name, f"what {container_id} held is not given back: {error}")
         self._known.discard(container_id)
         if container_id in self.machine.exits:
             self._ended[container_id] = self.machine.exits[container_id]

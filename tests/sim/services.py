@@ -17,7 +17,7 @@ from mesos_gpu.agent import machine_gpus, opening
 from mesos_gpu.agent import service as agent_service
 from mesos_gpu.agent.flags import FLAGS as AGENT_FLAGS
 from mesos_gpu.agent.gpus import care
-from mesos_gpu.errors import MesosGpuError
+from mesos_gpu.errors import MesosGpuError, Unavailable
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.gpu.null import NullDriver
 from mesos_gpu.marathon import configuration as marathon_configuration
@@ -85,10 +85,13 @@ class Store(SqliteStore):
             process.at_end.append(self._db.close)
 
     def save(self, changes: Any) -> None:
-        """Save, or die before or after that."""
-        step()
+        """Save, or die before or after that, or find that the disk fails it."""
+        try:
+            step("commit")
+        except OSError as error:
+            raise Unavailable(f"cannot write the store: {error.strerror}") from None
         super().save(changes)
-        step()
+        step("committed")
 
 
 class _LogOfWorld(logging.Handler):
@@ -198,7 +201,9 @@ class Cluster:
             if not _may_end(why):
                 self.world.finding(f"{process.name} ends by itself: {why}")
             self.world.kill(process, why=why)
-            self.world.soon(1.0, self._restart, process.name)
+            # Whoever starts services again waits longer where that is in vain.
+            ill = process.host.disk.refuse is not None
+            self.world.soon(self.world.random.uniform(2.0, 30.0) if ill else 1.0, self._restart, process.name)
 
         process.kept.append(asyncio.ensure_future(run()))
 
