@@ -28,7 +28,7 @@ class Disk:
         self.world, self.root = world, root
         self.volatile = root / "run"
         self.refuse: Callable[[str], None] | None = None
-        """Asked before each change, by the name of the call; raises OSError when the disk fails it. None: all is well."""
+        """Asked before each change, by the name of the call; raises OSError where the disk fails. None: all is well."""
         self._contents: dict[int, bytes] = {}
         self._names: dict[str, dict[str, int]] = {}
         root.mkdir(parents=True)
