@@ -92,14 +92,14 @@ class Node:
         return self.units > self._runs_before
 
     def cut_short(self) -> dict[str, int]:
-        """Return what a gang's role would have to have left more of, so that no offer is cut short; in thousandths.
+        """Return what the app's role would have to have left more of, so that no offer is cut short; in thousandths.
 
-        What is left of a quota goes to whichever machines are offered first, and those may not be the gang's: so it
-        starts for certain only where there is as much left as is free.
+        What is left of a quota goes to whichever machines are offered first, a part to each, and those may not be the
+        right ones: so an app starts for certain only where there is as much left as is free.
         """
         spec = self.stage.state.app(self.app_id)
         left = self.stage.headroom.get(self.role, {})
-        if spec is None or spec.gang_size == 1 or not left:
+        if spec is None or not left:
             return {}
         machines = [machine for machine in self.stage.machines.values() if machine.takes_tasks]
         free = {

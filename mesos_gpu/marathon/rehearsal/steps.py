@@ -188,34 +188,15 @@ def _since_s(node: Node, app_id: str) -> float:
 
 
 def _quota(node: Node) -> Iterator[Step]:
-    """Yield what the role is to have more: for one instance, and for those of the role that come first, too.
-
-    For a gang it is what no offer is cut short by, and that with room for machines that are added.
-    """
-    state, left = node.stage.state, node.stage.headroom.get(node.role)
+    """Yield what the role is to have more so that no offer is cut short, and that and what the app asks for."""
+    left = node.stage.headroom.get(node.role)
     if not left:
         return
-    if node.spec.gang_size > 1:
-        short = node.cut_short()
-        added = {name: amount * node.spec.gang_size for name, amount in node.asked.items() if name in left}
-        if short:
-            yield _raise(node, short)
-        yield _raise(node, {name: short.get(name, 0) + amount for name, amount in added.items()})
-        return
-    needed = {name: amount * node.spec.gang_size for name, amount in node.asked.items() if name in left}
-    mine = state.places.get(node.app_id)
-    before = sorted(
-        (place.number, name) for name, place in state.places.items() if mine is None or place.number < mine.number
-    )
-    others = [spec for _, name in before if (spec := state.app(name)) is not None and _role_of(spec) == node.role]
-    for count in range(len(others) + 1):
-        over = {name: amount - left[name] for name, amount in needed.items() if amount > left[name]}
-        if over:
-            yield _raise(node, over)
-        if count < len(others):
-            for name, own, beside in others[count].scalars:
-                if name in needed:
-                    needed[name] += (own + beside) * others[count].gang_size
+    short = node.cut_short()
+    if short:
+        yield _raise(node, short)
+    added = {name: amount * node.spec.gang_size for name, amount in node.asked.items() if name in left}
+    yield _raise(node, {name: short.get(name, 0) + amount for name, amount in added.items()})
 
 
 def _raise(node: Node, over: Mapping[str, int]) -> Step:
@@ -228,10 +209,6 @@ def _raise(node: Node, over: Mapping[str, int]) -> Step:
     part = sum((Fraction(amount, node.asked[name]) for name, amount in over.items()), Fraction(0))
     text = f"`mesos-gpu quota set {node.role} {words}` lets the role have {more} more"
     return Step("quota", text, str(node.role), after, part=part)
-
-
-def _role_of(spec: RunSpec) -> str:
-    return str(spec.document["role"]).partition("/")[0]
 
 
 def _running(node: Node) -> Iterator[tuple[RunSpec, Instance]]:

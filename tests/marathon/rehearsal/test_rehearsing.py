@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -52,10 +53,10 @@ class Cluster(ReplayedCluster):
     def deploying(self) -> bool:
         return self.deployment_id in self._marathon.deployments
 
-    def _run(self, agent_id: Any, task_id: Any, name: str) -> None:
-        self._durations[name.split(".", 1)[0]] = float("inf")
+    def _run(self, agent_id: Any, task_id: Any, task: Mapping[str, Any]) -> None:
+        self._durations[str(task["name"]).split(".", 1)[0]] = float("inf")
         self.noted.append(("start", self._app(task_id), self._machines[agent_id]))
-        super()._run(agent_id, task_id, name)
+        super()._run(agent_id, task_id, task)
 
     def _end(self, agent_id: Any, task_id: Any, state: str) -> None:
         self.noted.append(("end", self._app(task_id), self._machines[agent_id]))

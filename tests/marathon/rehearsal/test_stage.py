@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,9 +31,9 @@ class Marathon(ReplayedCluster):
         self._settle()
         self.until(self.now_s + 100)
 
-    def _run(self, agent_id: Any, task_id: Any, name: str) -> None:
-        self._durations[name] = float("inf")
-        super()._run(agent_id, task_id, name)
+    def _run(self, agent_id: Any, task_id: Any, task: Mapping[str, Any]) -> None:
+        self._durations[str(task["name"])] = float("inf")
+        super()._run(agent_id, task_id, task)
 
     def would(self, event: Event, **headroom: int) -> Rehearsal:
         moment = Moment(BEGIN_S + self.now_s, ids_from(SEED))

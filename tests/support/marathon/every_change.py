@@ -118,11 +118,11 @@ class Every:
         return stage
 
     def _short(self, stage: Stage) -> dict[str, int]:
-        """What a gang's role has too little left of to be offered all that is free."""
+        """What the app's role has too little left of to be offered all that is free."""
         spec, left = self._spec(stage.state), stage.headroom.get(Role(ROLE), {})
         open_ = [machine for machine in stage.machines.values() if machine.takes_tasks]
         free = {name: sum(machine.free.milli(name) for machine in open_) for name in left if spec.document[name]}
-        return {n: free[n] - left[n] for n in free if free[n] > left[n]} if "gang" in spec.document else {}
+        return {n: free[n] - left[n] for n in free if free[n] > left[n]}
 
     def _asked(self, state: State) -> dict[str, int]:
         document = self._spec(state).document
@@ -186,31 +186,15 @@ class Every:
                 yield Step("end", "", task.id, count=len(mates), part=len(mates) * part_of(spec, asked))
 
     def _raised(self, stage: Stage) -> Iterator[Step]:
-        """Yield what the role may have more: enough for the app, and for those of its role that come before it."""
+        """Yield what the role may have more: as much as is free, and that and what the app asks for."""
         state, left = stage.state, stage.headroom.get(Role(ROLE), {})
         spec, asked = self._spec(state), self._asked(state)
-        mine = state.places[ME].number if ME in state.places else inf
-        if "gang" in spec.document:
-            short = self._short(stage)
-            more = {name: asked[name] * spec.gang_size for name in left if name in asked}
-            for over in (short, {name: amount + short.get(name, 0) for name, amount in more.items()}):
-                part = sum((Fraction(amount, asked[name]) for name, amount in over.items()), Fraction(0))
-                limits = {name: self._limits[name] + amount for name, amount in over.items()}
-                if limits:
-                    yield Step("quota", "", ROLE, limits, part=part)
-            return
-        before = sorted((place.number, name) for name, place in state.places.items() if place.number < mine)
-        others = [state.app(name) for _, name in before]
-        for count in range(len(others) + 1):
-            needed = {name: asked[name] * spec.gang_size for name in left if name in asked}
-            for other in others[:count]:
-                assert other is not None
-                for name in needed:
-                    needed[name] += round(other.document[name] * 1000) * other.gang_size
-            over = {name: amount - left[name] for name, amount in needed.items() if amount > left[name]}
-            if over:
-                part = sum((Fraction(amount, asked[name]) for name, amount in over.items()), Fraction(0))
-                limits = {name: self._limits[name] + amount for name, amount in over.items()}
+        short = self._short(stage)
+        more = {name: asked[name] * spec.gang_size for name in left if name in asked}
+        for over in (short, {name: amount + short.get(name, 0) for name, amount in more.items()}):
+            part = sum((Fraction(amount, asked[name]) for name, amount in over.items()), Fraction(0))
+            limits = {name: self._limits[name] + amount for name, amount in over.items()}
+            if limits:
                 yield Step("quota", "", ROLE, limits, part=part)
 
     def _added(self, stage: Stage) -> Iterator[Step]:

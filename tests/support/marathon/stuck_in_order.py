@@ -136,9 +136,9 @@ class Cluster(ReplayedCluster):
             return self._with_roles(action.roles)
         return super()._call(action)
 
-    def _run(self, agent_id: Any, task_id: Any, name: str) -> None:
-        self._durations.setdefault(name.split(".", 1)[0], float("inf"))
-        super()._run(agent_id, task_id, name)
+    def _run(self, agent_id: Any, task_id: Any, task: Mapping[str, Any]) -> None:
+        self._durations.setdefault(str(task["name"]).split(".", 1)[0], float("inf"))
+        super()._run(agent_id, task_id, task)
 
 
 def units(state: State) -> int:
