@@ -23,7 +23,7 @@ ENDS = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR"))
 OVER = ENDS | {"TASK_DROPPED", "TASK_GONE", "TASK_LOST"}
 LIVE = frozenset(("TASK_STAGING", "TASK_STARTING", "TASK_RUNNING", "TASK_KILLING"))
 BY_A_PROCESS = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED"))
-LOOK_S = 60.0
+LOOK_S = 120.0
 """How often the judge looks whether there is peace."""
 CALM_S = 420.0
 """After so long without any trouble a master, and an agent, know of each other's tasks."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sim import found
 from tests.sim.hunting import APPLY, hunt, patches
 
 HERE = Path(__file__).parent
@@ -61,12 +62,13 @@ def test_a_planted_defect_can_be_planted(patch: Path) -> None:
 
 @pytest.mark.parametrize("name", ["gpus-not-freed", "runtime-folder-removed"])
 def test_a_planted_defect_is_found(name: str, tmp_path: Path) -> None:
-    found = hunt(HERE / "planted" / f"{name}.patch", tmp_path, minutes=5, seed=int(FOUND_BY[name]), hours=0.5)
-    assert found.found, found
+    shown = hunt(HERE / "planted" / f"{name}.patch", tmp_path, minutes=5, seed=int(FOUND_BY[name]), hours=0.5)
+    assert shown.found, shown
 
 
-def test_what_was_found_is_planted() -> None:
+def test_what_was_found_is_planted_and_told() -> None:
     assert set(FOUND_BY) <= {patch.stem for patch in patches()}
+    assert found.PAGE.read_text() == found.written(), "python -m tests.sim.found writes it anew"
 
 
 def test_fresh_seeds_are_told_so_that_they_can_be_played_again() -> None:
