@@ -108,6 +108,8 @@ class Resources:
 
     def __sub__(self, other: Resources) -> Resources:
         """Return what is left; what is not here to be taken is ignored."""
+        if not other._by_key:
+            return self
         left = dict(self._by_key)
         for key, taken in other._by_key.items():
             if key in left:

@@ -62,6 +62,7 @@ class Allocator:
         self.tree = ShareTree(rules.excluded_names)
         self._sums = Totals(self.tree)
         self._quotas: dict[Role, Quota] = {}
+        self._guaranteed: dict[Role, Quantities] = {}
         self._machines: dict[AgentId, _Machine] = {}
         self._worth: set[AgentId] = set()
         self._clients: dict[Key, Client] = {}
@@ -127,6 +128,7 @@ class Allocator:
     def set_quotas(self, quotas: Mapping[Role, Quota]) -> None:
         """Replace all quotas; everything that is free is looked at again."""
         self._quotas = dict(quotas)
+        self._guaranteed = {role: quota.guarantees for role, quota in quotas.items() if quota.guarantees}
         self._fresh.update(self._clients)
 
     @property
@@ -166,7 +168,7 @@ class Allocator:
             self._wanting = _by_role(self._clients)
             self._odds = chances(list(self._wanting), self.tree.weights)
         given: dict[tuple[AgentId, Key], Resources] = {}
-        if any(quota.guarantees for quota in self._quotas.values()):
+        if self._guaranteed:
             for machine, keys in zip(machines, wanted, strict=True):
                 self._guarantee(machine, keys, refused, given)
         for machine, keys in zip(machines, wanted, strict=True):
@@ -213,7 +215,7 @@ class Allocator:
     ) -> None:
         """First stage: roles whose guarantee is not met take what helps to meet it, and what goes with it."""
         # What is consumed only grows in a cycle: a role that has enough by now has enough until its end.
-        short_of = {role: quota for role, quota in self._quotas.items() if self._short(role, quota)}
+        short_of = {role: self._quotas[role] for role in self._guaranteed if self._short(role)}
         if not short_of:
             return
         for client in self._in_order(keys, short_of):
@@ -222,7 +224,7 @@ class Allocator:
             if quota is None or not machine.free:
                 continue
             consumed = self._sums.consumed.get(top, {})
-            short = self._short(top, quota)
+            short = self._short(top)
             candidate = self._candidate(machine, client) if short else None
             if candidate is None:
                 continue
@@ -254,9 +256,9 @@ class Allocator:
                 offered = self._within_quota(candidate, client) if self._quotas else candidate
                 self._give(machine, client, candidate, offered, refused, given)
 
-    def _short(self, role: Role, quota: Quota) -> dict[str, int]:
-        """Return by how much a role's guarantee is not met."""
-        return missing(quota.guarantees, self._sums.consumed.get(role, {})) if quota.guarantees else {}
+    def _short(self, role: Role) -> dict[str, int]:
+        """Return by how much the guarantee of a role that has one is not met."""
+        return missing(self._guaranteed[role], self._sums.consumed.get(role, {}))
 
     def _in_order(self, keys: Collection[Key] | None, tops: Collection[Role] | None = None) -> Iterator[Client]:
         """Yield clients as it is their turn; of `tops` where only they matter, though others may come, too."""
@@ -288,8 +290,8 @@ class Allocator:
     def _surplus(self) -> dict[str, int]:
         """Return what may be given of names that are guaranteed to somebody who has not got it yet."""
         required: dict[str, int] = {}
-        for role, quota in self._quotas.items():
-            for name, amount in self._short(role, quota).items():
+        for role in self._guaranteed:
+            for name, amount in self._short(role).items():
                 required[name] = required.get(name, 0) + amount
         return {name: max(0, self._sums.headroom.get(name, 0) - amount) for name, amount in required.items()}
 
