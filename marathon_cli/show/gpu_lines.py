@@ -9,6 +9,7 @@ from typing import Any
 
 from mesos_gpu.marathon.model.task_ids import app_of, instance_of
 from mesos_gpu.mesos.clients.agents import Agent
+from mesos_gpu.mesos.shares.gpu_links import LINKS_ATTRIBUTE, peers, read_links
 
 _MODEL = "gpu_model"
 NO_ANSWER = "no answer"
@@ -47,6 +48,8 @@ class GpuLine:
     utilization_percent: int | None = None
     power_w: float | None = None
     temperature_c: int | None = None
+    nvlink: tuple[int, ...] = ()
+    """The GPUs of its agent with which it shares NVLink, by index."""
 
     @property
     def held(self) -> bool:
@@ -69,6 +72,8 @@ class GpuLine:
         found["shares"] = [{"task": task, "memory_mib": mib, "level": level} for task, mib, level in self.shares]
         if self.memory_level is None:
             del found["shares"]
+        if not self.nvlink:
+            del found["nvlink"]
         return found
 
 
@@ -87,6 +92,7 @@ def gpu_lines(
     if shown is None:
         return _counted(agent, called, tasks, apps or {})
     frameworks = {str(task.get("id")): str(task.get("framework_name", "")) for task in tasks}
+    linked = read_links(agent.attributes.get(LINKS_ATTRIBUTE, ""))
     lines = []
     for gpu in shown:
         task = str(gpu["task_id"]) if gpu.get("task_id") else None
@@ -117,6 +123,7 @@ def gpu_lines(
                 utilization_percent=_whole(gpu.get("utilization_percent")),
                 power_w=gpu.get("power_w"),
                 temperature_c=_whole(gpu.get("temperature_c")),
+                nvlink=peers(linked, _whole(gpu.get("index"))),
             )
         )
     return sorted(lines, key=lambda line: (line.index is None, line.index or 0, line.uuid or ""))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.mesos.shares.gpu_links import labelled_cards
 from tests.genuine.box import PATIENT, GenuineBox, MakeBox
 from tests.genuine.releases import Release
 from tests.support.zookeeper import RealZooKeeper
@@ -65,6 +66,22 @@ def test_pods_run_as_task_groups_with_gpus_and_go(release: Release, make_box: Ma
     box.marathon("DELETE", "/v2/pods/duo")
     box.until("it is gone", lambda: set(box.tasks().values()) == {"TASK_KILLED"})
     box.until("the executor, too", lambda: box.agents[0].state()["frameworks"] == [])
+
+
+def test_what_agents_tell_of_links_and_cards_passes_through(release: Release, make_box: MakeBox) -> None:
+    box = make_box(release, gpus=4, marathon=True)
+    box.run_app({"id": "/odd", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 1})
+    box.run_app({"id": "/pair", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 2})
+    (agent,) = box.state()["slaves"]
+    assert agent["attributes"]["gpu_nvlink"] == "0-1/2-3"
+    (framework,) = box.state()["frameworks"]
+    told = {task["name"]: labelled_cards(_v1(task["statuses"][-1])) for task in framework["tasks"]}
+    assert told == {"odd": (0,), "pair": (2, 3)}
+
+
+def _v1(status: dict[str, Any]) -> dict[str, Any]:
+    """A status of /state as messages have it: its labels lie in one more level there."""
+    return {**status, "labels": {"labels": status.get("labels", [])}}
 
 
 def test_jobs_run_once_and_fractions_of_gpus_never(release: Release, make_box: MakeBox) -> None:

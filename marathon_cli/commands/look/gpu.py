@@ -29,6 +29,7 @@ _LIST = (
     Column("HEALTH"),
     Column("SHARED"),
     Column("HOLDER", cut=True),
+    Column("NVLINK", rank=6),
     Column("UUID", rank=4),
     Column("TASK", rank=5),
     Column("REASON", rank=1, cut=True),
@@ -69,6 +70,7 @@ def list_gpus(console: Console) -> None:
     """List the GPUs of all agents: where, what, how they are, who holds them.
 
     SHARED is what keeps tasks to their part of the memory of a GPU that they share; others are given whole.
+    NVLINK are the GPUs of the same agent with which one shares NVLink; narrow screens show it with -o wide.
     Agents of Mesos' own tell how many GPUs they have, and not which: those have no number here.
     """
     view = _view(console)
@@ -78,7 +80,11 @@ def list_gpus(console: Console) -> None:
         lines = view.lines()
         view.tell_silent(say)
         # Columns that would be empty are left out.
-        some = {"SHARED": any(line.memory_level for line in lines), "REASON": any(line.reason for line in lines)}
+        some = {
+            "SHARED": any(line.memory_level for line in lines),
+            "REASON": any(line.reason for line in lines),
+            "NVLINK": any(line.nvlink for line in lines),
+        }
         shown = [at for at, column in enumerate(_LIST) if some.get(column.name, True)]
         columns = tuple(_LIST[at] for at in shown)
         rows = [[_listed(line)[at] for at in shown] for line in lines]
@@ -191,6 +197,7 @@ def _listed(line: GpuLine) -> list[object]:
         line.condition,
         line.memory_level or _NONE,
         line.holder,
+        ",".join(map(str, line.nvlink)) or _NONE,
         line.uuid or _NONE,
         line.task or _NONE,
         line.reason or "",

@@ -37,6 +37,11 @@ def read_links(text: str) -> Sets:
     return tuple(some for some in found if len(some) > 1)
 
 
+def peers(sets: Sets, card: int | None) -> tuple[int, ...]:
+    """Return the GPUs with which one shares NVLink, by index."""
+    return tuple(sorted({other for some in sets if card in some for other in some if other != card}))
+
+
 def cards_label(cards: Iterable[int]) -> Document:
     """Return the label that says which whole GPUs a task has, by index."""
     return {"key": CARDS_LABEL, "value": ",".join(map(str, sorted(cards)))}

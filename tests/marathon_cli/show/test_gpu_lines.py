@@ -37,6 +37,14 @@ def test_a_line_has_who_holds_the_gpu_and_how_it_is() -> None:
     assert "memory_used_mib" not in free.document()
 
 
+def test_a_line_has_the_gpus_with_which_it_shares_nvlink() -> None:
+    lines = gpu_lines(agent(gpu_nvlink="0-1-2-3/4-5-6-7/0-4"), "gpu0", [gpu(index) for index in (0, 3, 4, 8)])
+    assert [line.nvlink for line in lines] == [(1, 2, 3, 4), (0, 1, 2), (0, 5, 6, 7), ()]
+    assert lines[0].document()["nvlink"] == (1, 2, 3, 4)
+    assert "nvlink" not in lines[3].document()
+    assert gpu_lines(agent(), "gpu0", [gpu(0)])[0].nvlink == ()
+
+
 def test_a_holder_that_is_not_marathons_is_named_by_its_framework_or_container() -> None:
     tasks = [{"id": "job.1", "framework_name": "spark"}]
     spark, nobody = gpu_lines(agent(), "gpu0", [gpu(0, task_id="job.1"), gpu(1, container_id="c9")], tasks)
