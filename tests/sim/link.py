@@ -24,7 +24,7 @@ from tests.sim.http import Connection
 CALLS = "/api/v1/scheduler"
 
 
-class _Driver(real._Driver):
+class _Driver(real.Driver):
     """pymesos' driver, whose messages are put down for the link to send."""
 
     def __init__(self, inbox: Inbox, framework: dict[str, Any], master: str) -> None:
@@ -188,7 +188,7 @@ class SimulatedLink:
         if driver is None or not driver.connected:
             raise Unavailable("there is no connection to a master")
         driver.outgoing.clear()
-        real._send(driver, call)
+        real.send(driver, call)
         for body in list(driver.outgoing):
             try:
                 await self._post(driver, body)

@@ -9,6 +9,8 @@ pymesos 0.3.15 is used whole; what must be met about it is met here:
 * After a TCP connection that succeeded it reconnects without any pause: `on_close` makes one.
 * Headers are one dictionary shared by all drivers of a process, the timeout of a call is a day, a call without a
   connection is dropped in silence, and no watchdog notices a master that is gone: each is mended below.
+* A call takes as long as its way there and back: acknowledgements, one for each status, go together over a connection
+  of our own (call_connection.py). Events are read 4 KiB at a time: in larger pieces here.
 * Callbacks run in its I/O thread, and an exception there aborts it: ours only put an event into the inbox. Calls are
   made by one thread of ours, in order. Statuses are acknowledged explicitly, after they are on disk.
 """
@@ -16,18 +18,16 @@ pymesos 0.3.15 is used whole; what must be met about it is met here:
 from __future__ import annotations
 
 import logging
-import queue
-import re
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from http.client import HTTPConnection, HTTPException
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
+import msgspec
 from typing_extensions import assert_never
 
-from mesos_gpu.errors import Unavailable
+from mesos_gpu.marathon.engine.call_connection import CallConnection
 from mesos_gpu.marathon.engine.master_info import address, region
 from mesos_gpu.marathon.engine.mesos_link import Inbox
 from mesos_gpu.marathon.state.actions import (
@@ -44,7 +44,6 @@ from mesos_gpu.marathon.state.actions import (
     UpdateRoles,
 )
 from mesos_gpu.marathon.state.events import (
-    CallFailed,
     Disconnected,
     FrameworkError,
     Offered,
@@ -62,6 +61,10 @@ if _sigint_before is not None:
     signal.signal(signal.SIGINT, _sigint_before)
 
 log = logging.getLogger(__name__)
+
+# How much it reads at a time: for each piece it goes round its loop once. Of what is left of a piece it makes a copy
+# for each event in it, so that much more would cost more.
+pymesos.process.PIPE_BUF = 32 * 1024
 
 CALL_TIMEOUT_S = 30.0
 HEARTBEAT_S, SILENT_HEARTBEATS = 15.0, 5
@@ -95,39 +98,41 @@ class _Scheduler(pymesos.Scheduler):  # type: ignore[misc]
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
 
-    def registered(self, driver: _Driver, framework_id: Mapping[str, Any], master_info: Mapping[str, Any]) -> None:
+    def registered(self, driver: Driver, framework_id: Mapping[str, Any], master_info: Mapping[str, Any]) -> None:
         where = driver.named or address(master_info)
         self._inbox(Subscribed(framework_id["value"], where, again=False, region=region(master_info)))
 
-    def reregistered(self, driver: _Driver, master_info: Mapping[str, Any]) -> None:
+    def reregistered(self, driver: Driver, master_info: Mapping[str, Any]) -> None:
         where = driver.named or address(master_info)
         self._inbox(Subscribed(FrameworkId(driver.framework_id), where, again=True, region=region(master_info)))
 
-    def disconnected(self, driver: _Driver) -> None:
+    def disconnected(self, driver: Driver) -> None:
         self._inbox(Disconnected())
 
-    def resourceOffers(self, driver: _Driver, offers: list[OfferDocument]) -> None:
+    def resourceOffers(self, driver: Driver, offers: list[OfferDocument]) -> None:
         self._inbox(Offered(offers))
 
-    def offerRescinded(self, driver: _Driver, offer_id: Mapping[str, str]) -> None:
+    def offerRescinded(self, driver: Driver, offer_id: Mapping[str, str]) -> None:
         self._inbox(Rescinded(offer_id["value"]))
 
-    def statusUpdate(self, driver: _Driver, update: TaskStatus) -> None:
+    def statusUpdate(self, driver: Driver, update: TaskStatus) -> None:
         self._inbox(Status(update))
 
-    def error(self, driver: _Driver, message: str) -> None:
+    def error(self, driver: Driver, message: str) -> None:
         self._inbox(FrameworkError(message))
 
 
-class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
+class Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
     """pymesos' driver with the mendings of the module's docstring. `ended` is called when its I/O thread ends."""
+
+    stream_id: str | None
 
     def __init__(
         self,
         inbox: Inbox,
         framework: dict[str, Any],
         master: str,
-        ended: Callable[[_Driver], None],
+        ended: Callable[[Driver], None],
         secret: str | None = None,
         through: Callable[[str], str] = str,
     ) -> None:
@@ -142,6 +147,7 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
             secret=secret,
             failover=True,
         )
+        self._conn: CallConnection | None = None
         self._ended = ended
         self._asked_to_stop = threading.Event()
         self._failures = 0
@@ -160,10 +166,12 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
         return self.began and bool(self.aborted) and not self._asked_to_stop.is_set()
 
     def start(self) -> None:
+        """Look for the master, and subscribe."""
         super().start()
         self.began = True
 
     def stop(self, failover: bool = True) -> None:
+        """End for good; without `failover` the framework and its tasks end, too."""
         self._asked_to_stop.set()
         super().stop(failover=failover)
 
@@ -173,15 +181,18 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
         super().change_master(None if master is None else self._through(master))
 
     def on_event(self, event: dict[str, Any]) -> None:
+        """Take an event of the master's."""
         self.heard_at = monotonic()
         super().on_event(event)
 
     def on_subscribed(self, info: dict[str, Any]) -> None:
+        """Take the master's word that it has taken us in."""
         self._failures = 0
         self.subscriptions += 1
         super().on_subscribed(info)
 
     def on_close(self) -> None:
+        """Take note that the connection is gone, and wait before the next."""
         self.stream_id = None
         self.heard_at = monotonic()
         super().on_close()
@@ -219,167 +230,55 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
     def _get_version(self, master: str | None) -> str | None:
         return None  # only wanted for masters before 1.0; it would block, and chokes on versions like 1.12.0-dev
 
-    def _get_conn(self) -> HTTPConnection | None:
-        connection: HTTPConnection | None = super()._get_conn()
-        if connection is not None:
-            connection.timeout = CALL_TIMEOUT_S
-        return connection
+    def _get_conn(self) -> CallConnection | None:
+        if not self.connected:
+            return None
+        if self._conn is None:
+            host, _, port = self.master.partition(":")
+            self._conn = CallConnection(host, int(port), CALL_TIMEOUT_S)
+        return self._conn
 
     def _send(
         self, body: Any, path: str = "/api/v1/scheduler", method: str = "POST", headers: Mapping[str, str] | None = None
     ) -> Any:
-        self.sent += 1
-        return super()._send(body, path, method, dict(headers or {}))
+        refusals = [refusal for refusal in self.send_together([body]) if refusal is not None]
+        if refusals:
+            raise RuntimeError(refusals[0])
+        return {}
+
+    def send_together(self, bodies: Sequence[Any]) -> Iterator[str | None]:
+        """Send calls without waiting for one's answer before the next; yield for each why it was refused, if it was.
+
+        To be iterated to its end. For what it raises see CallConnection.posted.
+        """
+        with self._lock:
+            connection = self._get_conn()
+            if connection is None:
+                raise RuntimeError("Not connected yet")
+            self.sent += len(bodies)
+            headers = {"Content-Type": "application/json"}
+            if self.stream_id:
+                headers["Mesos-Stream-Id"] = self.stream_id
+            if self._basic_credential:
+                headers["Authorization"] = self._basic_credential
+            data = [msgspec.json.encode(body) for body in bodies]
+            for answer in connection.posted("/api/v1/scheduler", headers, data):
+                accepted = 200 <= answer.status < 300
+                yield (
+                    None if accepted else f"the master answered {answer.status}: {answer.body.decode(errors='replace')}"
+                )
+
+    def acknowledgement(self, status: TaskStatus) -> dict[str, Any]:
+        """Return the call that acknowledges a status."""
+        told = {key: status[key] for key in ("agent_id", "task_id", "uuid")}
+        return {"type": "ACKNOWLEDGE", "framework_id": {"value": self.framework_id}, "acknowledge": told}
 
     def _shutdown(self) -> None:
         self._ended(self)
 
 
-class PymesosLink:
-    """A MesosLink (mesos_link.py) on pymesos."""
-
-    def __init__(
-        self,
-        master: str,
-        framework: Callable[[], Mapping[str, Any]],
-        *,
-        secret: str | None = None,
-        heartbeat_s: float = HEARTBEAT_S,
-        silent_heartbeats: int = SILENT_HEARTBEATS,
-        through: Callable[[str], str] = str,
-    ) -> None:
-        """`master` is host:port, host, or zk://host1:port1,host2:port2/path.
-
-        `framework` gives the FrameworkInfo without its id; it is asked at each connection, from any thread.
-        `secret` is that of its principal, shown with every call (HTTP basic authentication). A master that sends
-        nothing for `silent_heartbeats` times `heartbeat_s` is as good as gone. `through` returns the address at which a
-        master is to be had: where it is, or the way to it over TLS.
-        """
-        self._heartbeat_s, self._silence_s = heartbeat_s, heartbeat_s * silent_heartbeats
-        self._secret, self._through = secret, through
-        self._master, self._framework = re.sub(r"^https?://", "", master).rstrip("/"), framework
-        self._inbox: Inbox = _nowhere
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._stopping = threading.Event()
-        self._worker = threading.Thread(target=self._work, name="calls to the master", daemon=True)
-        self._driver: _Driver | None = None
-        self._made: list[_Driver] = []
-        self._rebuilds = 0
-        self._roles: Sequence[Role] | None = None
-
-    def start(self, framework_id: FrameworkId | None, inbox: Inbox) -> None:
-        """See MesosLink."""
-        self._inbox = inbox
-        self._jobs.put(lambda: self._connect(framework_id))
-        self._worker.start()
-
-    def call(self, call: Call) -> None:
-        """See MesosLink."""
-        self._jobs.put(lambda: self._perform(call))
-
-    def stop(self) -> None:
-        """See MesosLink. Waits for a call that is on its way."""
-        self._stopping.set()
-        self._jobs.put(None)
-        if self._worker.ident is not None:
-            self._worker.join()
-
-    def consume_interrupt(self) -> bool:
-        """Return whether a SIGINT that has just arrived came from an aborting driver; each abort counts once."""
-        for driver in self._made:
-            if driver.gave_up and not driver.interrupt_seen:
-                driver.interrupt_seen = True
-                return True
-        return False
-
-    def _work(self) -> None:
-        while True:
-            try:
-                job = self._jobs.get(timeout=self._heartbeat_s)
-            except queue.Empty:
-                self._watch()
-                continue
-            if job is None:
-                break
-            job()
-        if self._driver is not None:
-            self._driver.stop()
-            self._driver.join()
-
-    def _connect(self, framework_id: FrameworkId | None) -> None:
-        framework = dict(self._framework())
-        if self._roles is not None:
-            framework["roles"] = list(self._roles)
-        if framework_id is not None:
-            framework["id"] = {"value": framework_id}
-        self._driver = driver = _Driver(
-            self._inbox, framework, self._master, self._driver_ended, self._secret, self._through
-        )
-        self._made = [made for made in self._made if made.gave_up and not made.interrupt_seen]
-        self._made.append(driver)
-        try:
-            driver.start()
-        except Exception as error:  # kazoo has errors of its own for every trouble with ZooKeeper
-            log.warning("cannot look for a master at %s: %s", self._master, error)
-            driver.stop()
-            self._jobs.put(lambda: self._replace(driver))
-
-    def _driver_ended(self, driver: _Driver) -> None:
-        if driver.gave_up:
-            self._jobs.put(lambda: self._replace(driver))
-
-    def _replace(self, driver: _Driver) -> None:
-        """Put a new driver in the place of one that has given up."""
-        if driver is not self._driver:
-            return
-        self._rebuilds = 0 if driver.subscriptions else self._rebuilds
-        pause_s = min(LONGEST_REBUILD_S, FIRST_REBUILD_S * 2 ** min(self._rebuilds, 10))
-        self._rebuilds += 1
-        log.warning("the connection to %s broke down; trying again in %g s", self._master, pause_s)
-        if not self._stopping.wait(pause_s):
-            self._connect(driver.framework_id)
-
-    def _watch(self) -> None:
-        driver = self._driver
-        if driver is not None and not driver.gave_up and monotonic() - driver.heard_at > self._silence_s:
-            log.warning("nothing from the master for %g s; connecting again", self._silence_s)
-            self._drop(driver)
-            self._connect(driver.framework_id)
-
-    def _drop(self, driver: _Driver) -> None:
-        driver.stop()
-        driver.join()
-
-    def _perform(self, call: Call) -> None:
-        driver = self._driver
-        if isinstance(call, Resubscribe):
-            if driver is not None:
-                self._drop(driver)
-            self._connect(None)
-            return
-        if isinstance(call, UpdateRoles):
-            self._roles = call.roles
-        try:
-            if driver is None:
-                raise Unavailable("there is no connection to a master")
-            before = driver.sent
-            try:
-                _send(driver, call)
-            except (ConnectionError, HTTPException):
-                # A connection that was closed for being idle costs pymesos one call. A launch may have arrived all
-                # the same, and twice would be an error; the scheduler asks the master what became of it.
-                if isinstance(call, Launch):
-                    raise
-                _send(driver, call)
-            if driver.sent == before:
-                raise Unavailable("not connected to a master")
-        except Exception as error:  # what http.client and sockets raise has no common base but this
-            if not self._stopping.is_set():
-                log.warning("%s did not reach the master: %s", type(call).__name__, error)
-            self._inbox(CallFailed(call, str(error) or type(error).__name__))
-
-
-def _send(driver: _Driver, call: Call) -> None:
+def send(driver: Driver, call: Call) -> None:
+    """Make a call. Raises what Driver.send_together does; RuntimeError when it is refused."""
     match call:
         case Launch(offer_id=offer_id, refuse_s=refuse_s):
             driver.acceptOffers([{"value": offer_id}], _operations(call), {"refuse_seconds": refuse_s})
@@ -421,7 +320,3 @@ def _operations(call: Launch) -> list[dict[str, Any]]:
         for group in call.groups
     ]
     return [*map(dict, call.operations), *([single] if call.task_infos else []), *groups]
-
-
-def _nowhere(_: object) -> None:
-    """Take news before the start: there is none."""

@@ -8,7 +8,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Lock
 
 from typing_extensions import assert_never
 
@@ -134,12 +136,24 @@ class Scheduler:
         """Work until cancelled. Raises Unavailable when going on is not possible."""
         loop = asyncio.get_running_loop()
 
+        arrived: list[LinkEvent] = []
+        lock = Lock()
+
+        def take_over() -> None:
+            with lock:
+                events = list(arrived)
+                arrived.clear()
+            for event in events:
+                self._put(event, None)
+
         def from_link(event: LinkEvent) -> None:
-            try:
-                for part in _parts(event):
-                    loop.call_soon_threadsafe(self._put, part, None)
-            except RuntimeError:
-                pass  # the loop has ended before the link
+            # The loop is woken once for all that comes until it is there.
+            with lock:
+                woken = bool(arrived)
+                arrived.extend(_parts(event))
+            if not woken:
+                with suppress(RuntimeError):  # the loop has ended before the link
+                    loop.call_soon_threadsafe(take_over)
 
         self.metrics.leading_since_s = self.clock()
         self._link.start(self._state.lasting.framework_id, from_link)

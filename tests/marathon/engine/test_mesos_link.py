@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from mesos_gpu.marathon.engine.driver import PymesosLink
 from mesos_gpu.marathon.engine.mesos_link import LinkEvent, MesosLink
+from mesos_gpu.marathon.engine.pymesos_link import PymesosLink
 from mesos_gpu.marathon.state.actions import (
     Acknowledge,
     Decline,
