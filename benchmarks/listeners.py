@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import socket
 import sys
 import time
 from datetime import datetime
@@ -38,7 +39,7 @@ class Listeners:
 
     async def start(self, count: int, slow: int) -> None:
         for number in range(count):
-            reader, writer = await asyncio.open_connection(self._url.hostname, self._url.port, limit=65536)
+            reader, writer = await self._connected(deaf=number < slow)
             self._writers.append(writer)
             writer.write(self._ask)
             await reader.readuntil(b"\r\n\r\n")
@@ -46,6 +47,14 @@ class Listeners:
                 self._sleepers.append(reader)
             else:
                 self._reading.append(asyncio.ensure_future(self._read(reader, looks=number == slow)))
+
+    async def _connected(self, *, deaf: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        connection = socket.socket()
+        connection.setblocking(False)
+        if deaf:  # the kernel takes little for one that never reads, so that what it is behind lies with the server
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        await asyncio.get_running_loop().sock_connect(connection, (self._url.hostname, self._url.port))
+        return await asyncio.open_connection(sock=connection, limit=65536)
 
     async def _read(self, reader: asyncio.StreamReader, *, looks: bool) -> None:
         """Read to the end; one that looks also notes how late events are, one of each piece that came."""

@@ -8,6 +8,8 @@ Three processes: mesos-gpu-master, mesos-gpu-marathon, and this one, which plays
 agent has the acknowledgement of TASK_RUNNING: then the master knows, and Marathon has it on disk. It ends by itself
 after --seconds, whatever was reached. Fewer --agents and --tasks are a quick look. With --listeners 100 a fourth
 process listens a hundred times to /v2/events and a hundred times to the master's SUBSCRIBE; --slow of each never read.
+Then all is done twice, without and with them, so that what they cost stands beside it. In both the definitions are
+large enough (audience.py) for who never reads to be cut off, whatever --tasks is; it fails where one is not.
 With --master_alone a scheduler that costs next to nothing (simulated_scheduler.py) is in Marathon's place, in the
 process of the agents: what a task costs the master, whatever else the machine does.
 
@@ -19,20 +21,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import math
 import os
 import resource
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from benchmarks.audience import Outcome, compared, label_for, listening, peak_kib, talk
 from benchmarks.kept.figures import figure
 from benchmarks.marathon import MarathonProcess, until
 from benchmarks.master import MasterProcess, rss_kib
@@ -131,41 +132,22 @@ class Watch:
         self.course.decided("Marathon, one event", took["p99"] * 1e3, took["max"] * 1e3)
 
 
-@asynccontextmanager
-async def listening(asked: argparse.Namespace, marathon: str, master: str) -> AsyncIterator[dict[str, int]]:
-    """Have others listen meanwhile, if that is asked for; print at the end what they say."""
-    if not asked.listeners:
-        yield {}
-        return
-    words = [f"--marathon={marathon}", f"--master={master}", f"--count={asked.listeners}", f"--slow={asked.slow}"]
-    pipes: dict[str, Any] = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "benchmarks.listeners", *words, **pipes)
-    assert process.stdout is not None
-    try:
-        assert await process.stdout.readline() == b"ready\n"
-        yield {"listeners (all)": process.pid}
-        out, _ = await asyncio.wait_for(process.communicate(b"\n"), 120)
-        for name, told in json.loads(out).items():
-            print(
-                f"  {asked.listeners} listen to the {name}: {told['events']} events each, "
-                f"{told['late_median_ms']:.0f} ms late (p99 {told['late_p99_ms']:.0f}); "
-                f"of {told['asleep']} that never read {told['asleep_cut_off']} "
-                f"were cut off, of the others {told['awake_cut_off']}"
-            )
-            what = f"how late events of the {name} are, {asked.listeners} listen"
-            figure(f"{name}, listeners", what, told["late_median_ms"], "ms")
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
 async def run(asked: argparse.Namespace) -> None:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     need = FILES_PER_AGENT * asked.agents + 1000
     if limit != resource.RLIM_INFINITY and limit < need:
         sys.exit(f"{asked.agents} agents need {need} open files, and `ulimit -Hn` says {limit}")
     resource.setrlimit(resource.RLIMIT_NOFILE, (need, limit))  # the master's, too
+    without = await one_run(asked, 0)
+    if asked.listeners and without is not None:
+        print(f"The same, while {asked.listeners} listen to each:", flush=True)
+        with_them = await one_run(asked, asked.listeners)
+        assert with_them is not None
+        sys.exit(compared(asked.listeners, without, with_them))
+
+
+async def one_run(asked: argparse.Namespace, count: int) -> Outcome | None:
+    """Have a cluster of its own do all of it while so many listen; return what came of it, of Marathon's."""
     async with MasterProcess() as master:
         assert master.process is not None
         empty_kib, began = master.rss_kib, time.monotonic()
@@ -175,20 +157,30 @@ async def run(asked: argparse.Namespace) -> None:
                 f"{asked.agents} agents registered in {took:.1f} s; the master has {each_kib:.1f} KiB for each",
                 flush=True,
             )
-            figure("KiB an agent", "memory of the master for an agent", each_kib, "KiB")
+            if not count:
+                figure("KiB an agent", "memory of the master for an agent", each_kib, "KiB")
             if asked.master_alone:
                 await alone(asked, fleet, master)
-                return
+                return None
             async with MarathonProcess(master.url, *FLAGS) as marathon:
                 assert marathon.process is not None
                 await until(marathon.subscribed)
-                async with listening(asked, marathon.url, master.url) as others:
-                    pids = {"master": master.process.pid, "Marathon": marathon.process.pid, "agents (all)": os.getpid()}
-                    pids |= others
+                served = {"master": master.process.pid, "Marathon": marathon.process.pid}
+                async with listening(count, asked.slow, marathon.url, master.url) as listeners:
+                    pids = {**served, "agents (all)": os.getpid(), **listeners.pids}
                     before = {name: (cpu_s(pid), rss_kib(pid)) for name, pid in pids.items()}
                     course = await place(asked, fleet, marathon, master.url)
-                    report(asked, course, {name: used(pid, *before[name]) for name, pid in pids.items()})
+                    processes = {name: used(pid, *before[name]) for name, pid in pids.items()}
+                    report(asked, course, processes, (lambda *_, **__: None) if count else figure)
+                    outcome = Outcome(
+                        course.marks[-1][1],
+                        {name: processes[name][0] for name in served},
+                        {name: peak_kib(pid) for name, pid in served.items()},
+                        course.meanwhile_ms,
+                        await listeners.told(),
+                    )
                 await check(fleet, marathon)
+                return outcome
 
 
 async def alone(asked: argparse.Namespace, fleet: Fleet, master: MasterProcess) -> None:
@@ -224,10 +216,10 @@ def used(pid: int, cpu_before_s: float, kib_before: int) -> tuple[float, int, in
 async def place(asked: argparse.Namespace, fleet: Fleet, marathon: MarathonProcess, master_url: str) -> Course:
     """Have all tasks placed, or as many as there is time for."""
     each = asked.tasks // asked.apps
-    documents = [
-        {"id": f"/g{n % 20}/a{n}", "cmd": "sleep 100000", "cpus": 0.5, "mem": 64, "gpus": 1, "instances": each}
-        for n in range(asked.apps)
-    ]
+    app: dict[str, Any] = {"cmd": "sleep 100000", "cpus": 0.5, "mem": 64, "gpus": 1, "instances": each}
+    if asked.listeners:
+        app["labels"] = label_for(each * asked.apps)
+    documents = [{"id": f"/g{n % 20}/a{n}", **app} for n in range(asked.apps)]
     watch = Watch(fleet, marathon, master_url)
     watching = asyncio.ensure_future(watch.run())
     try:
@@ -235,6 +227,8 @@ async def place(asked: argparse.Namespace, fleet: Fleet, marathon: MarathonProce
         await marathon.call("PUT", "/v2/apps", documents)
         took_s = time.monotonic() - watch.course.began_s
         print(f"{asked.apps} apps of {each} instances accepted in {took_s:.2f} s", flush=True)
+        if asked.listeners:
+            await talk(marathon)
         await fleet.until(lambda: watching.done() or fleet.acknowledged >= each * asked.apps, asked.seconds)
         watch.course.mark(fleet.acknowledged)
         if watching.done():
@@ -246,8 +240,13 @@ async def place(asked: argparse.Namespace, fleet: Fleet, marathon: MarathonProce
     return watch.course
 
 
-def report(asked: argparse.Namespace, course: Course, processes: dict[str, tuple[float, int, int]]) -> None:
-    """Print what came of it."""
+def report(
+    asked: argparse.Namespace,
+    course: Course,
+    processes: dict[str, tuple[float, int, int]],
+    keep: Callable[..., object] = figure,
+) -> None:
+    """Print what came of it, and have `keep` keep the figures."""
     took_s, placed = course.marks[-1]
     if not placed:
         sys.exit(f"nothing was placed in {took_s:.0f} s")
@@ -257,18 +256,18 @@ def report(asked: argparse.Namespace, course: Course, processes: dict[str, tuple
         f"between a tenth and nine tenths of them {rate:.0f}/s (aim {RATE_AIM:.0f})"
     )
     what = f"tasks a second, {placed} one-GPU tasks on {asked.agents} agents"
-    figure("tasks a second", what, rate, better="more", aim=RATE_AIM, aim_of="value")
+    keep("tasks a second", what, rate, better="more", aim=RATE_AIM, aim_of="value")
     for name, (cpu, grown_kib, kib) in processes.items():
         each_ms, each_kib = cpu / placed * 1e3, grown_kib / placed
         print(
             f"  {name:16} {each_ms:6.2f} ms of processor a task ({cpu / took_s:.2f} cores), {each_kib:5.1f} KiB "
             f"a task, {kib / 1024:.0f} MiB resident"
         )
-        figure(f"{name}, ms a task", f"processor time of the {name} for a task", each_ms, "ms")
-        figure(f"{name}, KiB a task", f"memory of the {name} for a task", each_kib, "KiB")
+        keep(f"{name}, ms a task", f"processor time of the {name} for a task", each_ms, "ms")
+        keep(f"{name}, KiB a task", f"memory of the {name} for a task", each_kib, "KiB")
     for name, (p99_ms, longest_ms) in course.decisions_ms.items():
         print(f"  {name}: p99 {p99_ms:.1f} ms (aim {DECISION_AIM_MS:.0f}), longest {longest_ms:.1f} ms")
-        figure(f"{name}, p99", f"{name}, 99th of a hundred", p99_ms, "ms", aim=DECISION_AIM_MS, aim_of="value")
+        keep(f"{name}, p99", f"{name}, 99th of a hundred", p99_ms, "ms", aim=DECISION_AIM_MS, aim_of="value")
     for name, values in course.meanwhile_ms.items():
         print(
             f"  {name} meanwhile: median {quantile(values, 0.5):.1f} ms, p99 {quantile(values, 0.99):.1f}, "
