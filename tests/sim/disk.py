@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ class Disk:
         self.volatile = root / "run"
         self.refuse: Callable[[str], None] | None = None
         """Asked before each change, by the name of the call; raises OSError where the disk fails. None: all is well."""
+        self.refused_s = -inf
+        """When it failed a change last, by the world's time."""
         self._contents: dict[int, bytes] = {}
         self._names: dict[str, dict[str, int]] = {}
         root.mkdir(parents=True)
@@ -130,5 +133,10 @@ def step(call: str) -> None:
         if process.fatal_in <= 0:
             process.host.world.kill(process, why="kill -9 between two writes")
             raise Killed
-    if process.host.disk.refuse is not None:
-        process.host.disk.refuse(call)
+    disk = process.host.disk
+    if disk.refuse is not None:
+        try:
+            disk.refuse(call)
+        except OSError:
+            disk.refused_s = disk.world.now_s
+            raise

@@ -149,6 +149,8 @@ class Judge:
             process = processes.get(name)
             if process is None or process.began_s > since_s or process.frozen_until_s > since_s:
                 return False
+            if process.host.disk.refused_s > since_s:
+                return False
         return all(
             self.world.network.quiet_since_s(one, other) < since_s
             for one in hosts

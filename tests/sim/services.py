@@ -198,7 +198,8 @@ class Cluster:
             self.world.tell(process.name, f"ends by itself: {why}")
             for told in self.on_exit:
                 told(process, why)
-            if not _may_end(why):
+            # The disk may be well again by now.
+            if not _may_end(why) and process.host.disk.refused_s < self.world.now_s - 60.0:
                 self.world.finding(f"{process.name} ends by itself: {why}")
             self.world.kill(process, why=why)
             # Whoever starts services again waits longer where that is in vain.
