@@ -9,8 +9,9 @@ import pytest
 
 from tests.support.box.images import images_box, pulling, standing_registry
 from tests.support.box.live import LiveBox, Standing, leftovers
+from tests.support.disk import disk
 
-__all__ = ["box", "images_box", "new_box", "own_box", "pulling", "standing", "standing_registry"]
+__all__ = ["box", "disk", "images_box", "new_box", "own_box", "pulling", "standing", "standing_registry"]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import requests
 
 from tests.support.box.live import LiveBox, leftovers
 from tests.support.box.steady import begin, is_well, noted, processes, steady
-from tests.support.disk import FailingDisk, missing, own_mounts
+from tests.support.disk import FailingDisk, missing
 
 pytestmark = [
     pytest.mark.root,
@@ -24,14 +24,6 @@ pytestmark = [
 ]
 UP = ("--gpu_driver=simulated", "--simulated_gpus=4")
 BEFALLS_S = 0.7
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[FailingDisk]:
-    with own_mounts():
-        disk = FailingDisk(tmp_path)
-        yield disk
-        disk.remove()
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 SIZE = 256 << 20
 _LEAST = 64 << 10
 """What is left of it: the superblock, and nothing that anybody writes to."""
@@ -134,3 +136,12 @@ def _run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout.strip()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[FailingDisk]:
+    """A disk of a test's own, which nobody else's processes hold."""
+    with own_mounts():
+        found = FailingDisk(tmp_path)
+        yield found
+        found.remove()

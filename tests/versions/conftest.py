@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.box.live import LiveBox, leftovers
+from tests.support.disk import disk
+
+__all__ = ["box", "disk"]
 
 
 @pytest.fixture

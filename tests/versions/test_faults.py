@@ -23,7 +23,7 @@ from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.local.record import end_left_behind
 from tests.support.box.live import LiveBox, leftovers
 from tests.support.box.versions import MORE, Change, as_of, die, files, rewrite, running, shapes_of, unpacked, up
-from tests.support.disk import FailingDisk, missing, own_mounts
+from tests.support.disk import FailingDisk, missing
 from tests.support.histories import examples
 
 pytestmark = [
@@ -36,14 +36,6 @@ KILLS, FULL, CUTS = examples(1), examples(1), examples(2)
 PROGRAMS = (b"mesos_gpu.local", b"mesos_gpu.master", b"mesos_gpu.agent", b"mesos_gpu.marathon")
 PORTS = ("--master_port=0", "--agent_port=0", "--marathon_port=0")
 UP = ("up", "--detach", "--open", "--gpu_driver=simulated", "--simulated_gpus=4", *PORTS)
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[FailingDisk]:
-    with own_mounts():
-        disk = FailingDisk(tmp_path)
-        yield disk
-        disk.remove()
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from mesos_gpu.marathon.state.draft import Draft
 def heed_the_clock(draft: Draft) -> None:
     """Reset times that lie further ahead than this clock allows: they were noted when the clock was ahead."""
     now_s, settings = draft.now_s, draft.settings
+    if draft.watched_s > now_s or not draft.watched_s:
+        _heed_in_instances(draft)
     for app_id, known in list(draft.backoffs.items()):
         if known.reference_s > now_s:
             draft.backoffs.put(app_id, replace(known, reference_s=now_s))
@@ -32,3 +34,26 @@ def heed_the_clock(draft: Draft) -> None:
     draft.freed = tuple(entry for entry in draft.freed if entry[2] <= now_s)
     if draft.tokens.refresh_s > now_s + settings.launch_token_refresh_s:
         draft.tokens = LaunchTokens().at(now_s, most=settings.launch_tokens, interval_s=settings.launch_token_refresh_s)
+
+
+def _heed_in_instances(draft: Draft) -> None:
+    """Do it with what instances were noted by: looked at when the clock has gone back, and first of all.
+
+    Else what was away then would be waited for until that time and longer, a task might run for so much longer, what
+    was suspended would not come back, and what waits in order would come after all that is asked for later.
+    """
+    now_s = draft.now_s
+    for instance in list(draft.instances.values()):
+        task = instance.task
+        if task is not None:
+            started_s, away_s = task.started_at_s, task.unreachable_since_s
+            task = replace(
+                task,
+                staged_at_s=min(task.staged_at_s, now_s),
+                started_at_s=None if started_s is None else min(started_s, now_s),
+                unreachable_since_s=None if away_s is None else min(away_s, now_s),
+                suspension_s=min(task.suspension_s, now_s),
+            )
+        heeded = replace(instance, since_s=min(instance.since_s, now_s), task=task)
+        if heeded != instance:
+            draft.put_instance(heeded)

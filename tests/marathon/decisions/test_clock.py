@@ -7,6 +7,7 @@ from dataclasses import replace
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.state.actions import Decline, Kill, Launch, Reconcile, Revive
 from mesos_gpu.marathon.state.events import KillTasks, Offered, Tick
+from mesos_gpu.marathon.state.state import restored
 from tests.support.marathon.builders import SETTINGS, Run, app, offer, only, status
 
 YEARS = 10 * 365 * 24 * 3600.0
@@ -70,3 +71,46 @@ def test_offers_that_are_held_are_used() -> None:
     run.now_s -= YEARS
     run.do(Tick())
     assert len(only(run.do(Tick(), after_s=0.3), Launch)) == 1
+
+
+def test_a_task_that_is_away_is_replaced_in_time() -> None:
+    run = ahead()
+    strategy = {"inactiveAfterSeconds": 60, "expungeAfterSeconds": 600}
+    run.put(app("/b", unreachableStrategy=strategy))
+    run.offer()
+    (task,) = run.tasks("/b")
+    run.do(status(task), after_s=1)
+    run.do(status(task, "TASK_UNREACHABLE"), after_s=1)
+    run.now_s -= YEARS
+    run.do(Tick())
+    assert only(run.offer(), Launch) == []
+    run.do(Tick(), after_s=61)
+    assert len(only(run.offer(), Launch)) == 1
+
+
+def test_a_task_runs_for_as_long_as_it_may_and_no_longer() -> None:
+    run = ahead()
+    run.put(app("/b", maxRuntimeSeconds=100))
+    run.offer()
+    (task,) = run.tasks("/b")
+    run.do(status(task), after_s=1)
+    run.now_s -= YEARS
+    run.do(Tick())
+    assert only(run.do(Tick(), after_s=90), Kill) == []
+    assert [kill.task_id for kill in only(run.do(Tick(), after_s=11), Kill)] == [task]
+
+
+def test_who_has_waited_longest_is_still_first_also_after_a_restart() -> None:
+    for again in (False, True):
+        run = ahead()
+        run.put(app("/b", cpus=4, priority=0))
+        run.now_s -= YEARS
+        if again:
+            run.state = restored(run.state.lasting)
+            run.subscribe()
+        run.do(Tick())
+        run.do(Tick(), after_s=5)
+        run.put(app("/c", cpus=4, priority=0))
+        run.do(Tick(), after_s=5)
+        (launch,) = only(run.offer(cpus=4), Launch)
+        assert launch.task_infos[0]["name"] == "b"
