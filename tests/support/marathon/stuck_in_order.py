@@ -248,6 +248,6 @@ def _constraints(random: Random) -> list[list[str]]:
         ["gpu_model", "IS", "a100"],
         ["gpu_model", "UNIQUE"],
         ["hostname", "LIKE", "m[01]"],
-        ["gpu_model", "CLUSTER"],
+        ["hostname", "UNIQUE"],
     ]
     return random.sample(some, random.choice([0, 0, 0, 1]))
