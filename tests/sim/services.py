@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import logging
 import os
@@ -357,8 +358,9 @@ class Cluster:
 
 
 def _may_end(why: str) -> bool:
-    """Tell whether a service may give up for this: for ZooKeeper's sake, or as another leads."""
-    return "ZooKeeper" in why or "another scheduler has taken over" in why or why in MAY_END
+    """Tell whether a service may give up for this: for ZooKeeper's sake, as another leads, or as its disk fails."""
+    fails = any(os.strerror(number) in why for number in (errno.ENOSPC, errno.EROFS, errno.EIO))
+    return fails or "ZooKeeper" in why or "another scheduler has taken over" in why or why in MAY_END
 
 
 def _names(service: str, count: int) -> list[str]:
