@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadInput
+from mesos_gpu.marathon.decisions import launching
+from mesos_gpu.marathon.decisions.launching import _ready_by_app
+from mesos_gpu.marathon.decisions.using import Ready
+from mesos_gpu.marathon.state.draft import Draft
+from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.placement.demand import Demand, Machine
 from mesos_gpu.placement.policies import POLICIES
 from mesos_gpu.replay.history import alike, live_through, read_machines
@@ -120,3 +128,21 @@ def test_nothing_waits_where_all_that_comes_has_room(policy: str) -> None:
     found = live_through(alike("4x4:64:65536"), jobs, policy)
     assert (found.ended, found.waited_s, found.fragments) == (8, 0.0, 0.0)
     assert found == live_through(alike("4x4:64:65536"), jobs, policy, all_offers=True)
+
+
+def test_lines_change_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = Random(3)
+    sizes = [Demand(1000 * gpus, 1000, gpus=gpus) for gpus in (0, 1, 1, 2, 4)]
+    jobs = [Job(str(n), n * 20.0, chance.uniform(10, 900), chance.choice(sizes)) for n in range(150)]
+    machines = alike("2x4:16:16000") | alike("1x2:4:8000")
+    in_lines = live_through(machines, jobs, "capacity")
+    assert in_lines.waited_p99_s > 100
+    asked: list[int] = []
+
+    def by_app(draft: Draft, documents: Sequence[OfferDocument]) -> Ready:
+        asked.append(len(documents))
+        return _ready_by_app(draft)
+
+    monkeypatch.setattr(launching, "_ready_for", by_app)
+    assert live_through(machines, jobs, "capacity") == in_lines
+    assert asked

@@ -46,7 +46,7 @@ def offered(draft: Draft, documents: Sequence[OfferDocument]) -> None:
         draft.held, draft.held_until_s = (), None
         _keep_untried(draft, held)
         return
-    ready = _ready_by_app(draft)
+    ready = _ready_for(draft, held)
     if ready.ordered:
         _know(draft, documents)
         offering = {document["agent_id"]["value"] for document in documents}
@@ -294,6 +294,16 @@ def _read(draft: Draft, documents: Sequence[OfferDocument]) -> tuple[list[Offer]
             draft.actions.append(Say(f"declining an offer that cannot be read: {error!r}"))
             declined.append(document["id"]["value"])
     return offers, declined
+
+
+def _ready_for(draft: Draft, documents: Sequence[OfferDocument]) -> Ready:
+    """Return what may start on these offers: by lines where all wait in such, and there is one offer."""
+    settings = draft.settings
+    if len(documents) != 1 or settings.offer_window_s > 0 or draft.backoffs or len(draft.in_line) != len(draft.waiting):
+        return _ready_by_app(draft)
+    ready = Ready({}, {})
+    ready.lines = draft.lines
+    return ready
 
 
 def _ready_by_app(draft: Draft) -> Ready:

@@ -21,6 +21,7 @@ from mesos_gpu.marathon.model.task_group import TaskGroup
 from mesos_gpu.marathon.state.accounting import held_by
 from mesos_gpu.marathon.state.actions import Launch
 from mesos_gpu.marathon.state.draft import Draft
+from mesos_gpu.marathon.state.lines import Lines
 from mesos_gpu.marathon.state.queue_entry import QueueEntry
 from mesos_gpu.marathon.state.turns import Line
 from mesos_gpu.marathon.state.unused import Unsuited
@@ -35,6 +36,8 @@ class Ready(dict[str, Line]):
     def __init__(self, ids: Mapping[str, Line], specs: Mapping[str, RunSpec]) -> None:
         super().__init__(ids)
         self.specs = specs
+        self.lines: Lines | None = None
+        """Those that may start, where all of them wait in lines; then nobody is here by name."""
 
     @property
     def ordered(self) -> bool:
@@ -81,6 +84,9 @@ class OpenOffer:
         For an app with persistent volumes the start may be to reserve what it needs. Those that are started, and those
         that something was reserved for, leave `ready`.
         """
+        if ready.lines is not None:
+            self._fill_by_lines(ready.lines)
+            return
         apps = list(ready)
         specs, unsuited = ready.specs, self._unsuited
         full = self.full or self._draft.tokens.left == 0
@@ -100,6 +106,25 @@ class OpenOffer:
                     if app_id in ready:
                         again.append(app_id)
             apps = again
+
+    def _fill_by_lines(self, lines: Lines) -> None:
+        """Do the same for those that wait in lines: what does not suit one suits nobody behind it."""
+        draft, turns = self._draft, lines.in_turn()
+        turn = next(turns, None)
+        while turn is not None:
+            app_id = draft.waiting[turn[1]]
+            spec = draft.app(app_id)
+            placed = False
+            if spec is not None:
+                alone = Ready({app_id: Line(draft.waiting.line(app_id))}, {app_id: spec})
+                placed = self.try_app(app_id, spec, alone)
+            if (self.full or draft.tokens.left == 0) and turn < lines.last:
+                self.cut_short = True
+                return
+            try:
+                turn = turns.send(placed)
+            except StopIteration:
+                return
 
     def try_app(
         self, app_id: str, spec: RunSpec, ready: Ready, *, tell: bool = True, prefer: Sequence[int] = ()

@@ -12,6 +12,7 @@ from mesos_gpu.marathon.definitions.app_ids import top_group
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.groups import Group, Root, all_groups, enforced
 from mesos_gpu.marathon.model.instances import COMING_UP, Goal, Instance, Phase
+from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.state.actions import Action, Publish, Save
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.settings import Settings
@@ -122,6 +123,7 @@ class Draft(Books):
             self.waiting.add(instance)
         else:
             self.waiting.drop(instance.id)
+        self._stand_in_line(instance)
         self._index(before, instance)
         (self.came_on if before is not None and has_come_on(before, instance) else self.touched).add(instance.app_id)
         if before is None or before.phase is not instance.phase:
@@ -139,11 +141,31 @@ class Draft(Books):
             self._index(before, over)
             self.releasing |= {instance.id}
         self.waiting.drop(instance.id)
+        self._leave_line(instance.id)
         self.members.discard(instance.app_id, instance.id)
         if instance.task is not None:
             self.kills.drop(instance.task.id)
             self._forget_checks(instance.task.id)
         self.touched.add(instance.app_id)
+
+    def _stand_in_line(self, instance: Instance) -> None:
+        """Keep `lines` in step: a run of one instance waits with those that ask for the same."""
+        waits = instance.phase is Phase.SCHEDULED
+        if waits and self.in_line.get(instance.id, ("", None))[1] == instance.since_s:
+            return
+        self._leave_line(instance.id)
+        if not waits or self.settings.offer_statistics or run_of(instance.app_id) is None:
+            return
+        spec = self.app(instance.app_id)
+        if spec is not None and spec.alike is not None and spec.instances == 1 and not spec.ordered:
+            self.in_line.put(instance.id, (spec.alike, instance.since_s))
+            self.lines = self.lines.with_turn(spec.alike, (instance.since_s, instance.id))
+
+    def _leave_line(self, instance_id: str) -> None:
+        stood = self.in_line.get(instance_id)
+        if stood is not None:
+            self.in_line.drop(instance_id)
+            self.lines = self.lines.without(stood[0], (stood[1], instance_id))
 
     def forget_release(self, instance: Instance) -> None:
         """Forget an instance whose reservation is no longer looked after."""

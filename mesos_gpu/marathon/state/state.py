@@ -18,6 +18,7 @@ from mesos_gpu.marathon.model.jobs import Job, run_spec_in
 from mesos_gpu.marathon.model.launch_tokens import LaunchTokens
 from mesos_gpu.marathon.model.usage import Period, RunTimes, Sum
 from mesos_gpu.marathon.state.events import ReadinessChecked
+from mesos_gpu.marathon.state.lines import Lines
 from mesos_gpu.marathon.state.members import Members
 from mesos_gpu.marathon.state.queue_entry import Place
 from mesos_gpu.marathon.state.table import Table
@@ -58,6 +59,10 @@ class Books(Lasting):
     """Instance ids by app id; also of apps that are gone while their tasks are being ended."""
     waiting: Waiting = field(default_factory=Waiting)
     """App ids by id of an instance that waits for an offer."""
+    lines: Lines = field(default_factory=Lines)
+    """Runs that wait, by what they ask for; kept where nobody counts offers that did not do (offer_statistics)."""
+    in_line: Table[tuple[str, float]] = field(default_factory=Table)
+    """In which of the lines an instance waits, and since when."""
     coming_up: Members = field(default_factory=Members)
     """Ids of instances whose task was started and has not come to run, by app."""
     timely: Table[str] = field(default_factory=Table)
