@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.marathon.decisions import launching
-from mesos_gpu.marathon.decisions.launching import _ready_by_app
-from mesos_gpu.marathon.decisions.using import Ready
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.placement.demand import Demand, Machine
@@ -139,10 +137,10 @@ def test_lines_change_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     assert in_lines.waited_p99_s > 100
     asked: list[int] = []
 
-    def by_app(draft: Draft, documents: Sequence[OfferDocument]) -> Ready:
+    def never(draft: Draft, documents: Sequence[OfferDocument]) -> bool:
         asked.append(len(documents))
-        return _ready_by_app(draft)
+        return False
 
-    monkeypatch.setattr(launching, "_ready_for", by_app)
+    monkeypatch.setattr(launching, "waits_in_lines", never)
     assert live_through(machines, jobs, "capacity") == in_lines
     assert asked

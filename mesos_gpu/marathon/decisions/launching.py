@@ -15,7 +15,7 @@ from mesos_gpu.marathon.decisions.choosing import Choice, worth_waiting
 from mesos_gpu.marathon.decisions.in_order import SETTLE_S, Look
 from mesos_gpu.marathon.decisions.offer_queue import dequeued, enqueue, next_use_s, room_in_queue, tokens_worth_a_look
 from mesos_gpu.marathon.decisions.offer_queue import use_queued as use_queue
-from mesos_gpu.marathon.decisions.using import OpenOffer, Ready
+from mesos_gpu.marathon.decisions.using import OpenOffer, Ready, waits_in_lines
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.backoff import Backoff, ready_at
@@ -46,7 +46,7 @@ def offered(draft: Draft, documents: Sequence[OfferDocument]) -> None:
         draft.held, draft.held_until_s = (), None
         _keep_untried(draft, held)
         return
-    ready = _ready_for(draft, held)
+    ready = Ready({}, {}, draft.lines) if waits_in_lines(draft, held) else _ready_by_app(draft)
     if ready.ordered:
         _know(draft, documents)
         offering = {document["agent_id"]["value"] for document in documents}
@@ -294,16 +294,6 @@ def _read(draft: Draft, documents: Sequence[OfferDocument]) -> tuple[list[Offer]
             draft.actions.append(Say(f"declining an offer that cannot be read: {error!r}"))
             declined.append(document["id"]["value"])
     return offers, declined
-
-
-def _ready_for(draft: Draft, documents: Sequence[OfferDocument]) -> Ready:
-    """Return what may start on these offers: by lines where all wait in such, and there is one offer."""
-    settings = draft.settings
-    if len(documents) != 1 or settings.offer_window_s > 0 or draft.backoffs or len(draft.in_line) != len(draft.waiting):
-        return _ready_by_app(draft)
-    ready = Ready({}, {})
-    ready.lines = draft.lines
-    return ready
 
 
 def _ready_by_app(draft: Draft) -> Ready:

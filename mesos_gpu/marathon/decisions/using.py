@@ -25,7 +25,7 @@ from mesos_gpu.marathon.state.lines import Lines
 from mesos_gpu.marathon.state.queue_entry import QueueEntry
 from mesos_gpu.marathon.state.turns import Line
 from mesos_gpu.marathon.state.unused import Unsuited
-from mesos_gpu.mesos.documents import TaskInfo
+from mesos_gpu.mesos.documents import OfferDocument, TaskInfo
 from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.resources import Resources
 
@@ -33,16 +33,23 @@ from mesos_gpu.mesos.resources import Resources
 class Ready(dict[str, Line]):
     """Ids of the instances that may start now, by app; of the apps also what they ask for."""
 
-    def __init__(self, ids: Mapping[str, Line], specs: Mapping[str, RunSpec]) -> None:
+    def __init__(self, ids: Mapping[str, Line], specs: Mapping[str, RunSpec], lines: Lines | None = None) -> None:
         super().__init__(ids)
         self.specs = specs
-        self.lines: Lines | None = None
+        self.lines = lines
         """Those that may start, where all of them wait in lines; then nobody is here by name."""
 
     @property
     def ordered(self) -> bool:
         """Return whether one of the apps has asked for an order of what waits."""
         return any(self.specs[app_id].ordered for app_id in self)
+
+
+def waits_in_lines(draft: Draft, documents: Sequence[OfferDocument]) -> bool:
+    """Return whether all that waits does so in lines (state/lines.py), and there is no choice of offers for it."""
+    if len(documents) != 1 or draft.settings.offer_window_s > 0 or draft.backoffs:
+        return False
+    return len(draft.in_line) == len(draft.waiting)
 
 
 class OpenOffer:
