@@ -32,7 +32,7 @@ class Replaced(Actor):
     _before: dict[str, str] = field(default_factory=dict)
     """Ids of agents whose disks are no more, and their hosts."""
     _removed: dict[str, None] = field(default_factory=dict)
-    """Those of which the master has found out by itself: nobody can mark them as gone."""
+    """Those that are gone: Marathon hears of it where one of its tasks ran there, and else from nobody."""
     _newcomers: dict[str, float] = field(default_factory=dict)
     """Hosts whose agent had another id already when the one of before was marked as gone, and when that was."""
 
@@ -80,8 +80,7 @@ class Replaced(Actor):
             self.tell(f"{agent} is gone: {None if answer is None else (answer.status, answer.body)}")
             if answer is not None:
                 del self._before[agent]
-                if answer.status != 200:
-                    self._removed[agent] = None
+                self._removed[agent] = None
 
     def _exits(self, process: Process, why: str) -> None:
         """Nobody has asked for the end of the agent that is there now."""

@@ -93,19 +93,19 @@ class Membership:
             self.happened(Cause.CHANGED)
 
     def welcomed(self, welcome: Welcome) -> str | None:
-        """Take the master's answer. Returns why this process must end, if it calls us by another name.
-
-        Raises OSError when our name cannot be written down.
-        """
+        """Take the master's answer. Returns why this process must end: another name, or one that cannot be written."""
         introduced_with, self._introduced_with = self._introduced_with, None
-        if self.agent_id is None:
-            self._become(welcome.agent_id)
-        elif self.agent_id != welcome.agent_id:
+        if self.agent_id not in (None, welcome.agent_id):
             return f"the master calls this agent {welcome.agent_id}, but it is {self.agent_id}"
-        info = {**self.info, "id": {"value": welcome.agent_id}}
-        if info != self._saved:
-            self._checkpoints.save_agent(info)
-            self._saved = info
+        try:
+            if self.agent_id is None:
+                self._become(welcome.agent_id)
+            info = {**self.info, "id": {"value": welcome.agent_id}}
+            if info != self._saved:
+                self._checkpoints.save_agent(info)
+                self._saved = info
+        except OSError as error:
+            return f"cannot write down that the master calls this agent {welcome.agent_id}: {error}"
         if self.registration.standing is not Standing.REGISTERED:
             log.info("registered with %s as %s", self._link.master, welcome.agent_id)
         self.registration = answered_with(self.registration, welcome.ping_timeout_s)

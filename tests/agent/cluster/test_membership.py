@@ -154,6 +154,16 @@ async def test_an_agent_whose_folder_cannot_be_written_to_stops(
     assert master.messages("UpdateOperationStatusMessage") == []
 
 
+async def test_an_agent_that_cannot_write_down_its_name_stops(
+    start: Start, master: ScriptedMaster, tmp_path: Path
+) -> None:
+    running = await start(follow=False)
+    (tmp_path / "meta" / "slaves").write_text("in the way")
+    running.agent.follow(master.pid)
+    await asyncio.wait_for(running.agent.stopped.wait(), 60)
+    assert "cannot write down that the master calls this agent" in str(running.agent.stop_reason)
+
+
 def test_the_recorded_update_of_a_real_agent_has_the_same_form() -> None:
     body = base64.b64decode(
         "CikKJ2UyMWJlZTViLWQ1NTQtNDUxNi1iNWMyLTY3MmUzN2UyNDkwYy1TMCgAMgA6EgoQN2ctbTtLSJS8R3ahggSB80IA"
