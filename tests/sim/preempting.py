@@ -23,6 +23,8 @@ QUIET_S = 300.0
 """After so long at peace everything that was under way has been done."""
 PATIENCE_S = 600.0
 """For so long at most an app of high priority waits at peace while others hold what it needs, and may give way."""
+LAUNCHED_S = 1.0
+"""A container is known to have begun so soon."""
 LOW, HIGH = "low-", "high-"
 
 
@@ -131,6 +133,8 @@ class Preempting(Actor):
         app = self._apps.get("/" + container.task.split(".")[0])
         if app is None or container.task not in self._taken or self.stage.judge.operators is not None:
             return
+        if self.world.now_s - container.began_s < LAUNCHED_S:
+            return  # its kill came while it was launched: nothing of it has run
         if grace_s < app.grace_s:
             self.world.finding(f"{container.task} gives way, and has {grace_s:g} s to end, not {app.grace_s:g} s")
 
