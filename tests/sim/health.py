@@ -98,7 +98,11 @@ class Checked(Actor):
         found = await self.ask_marathon("GET", f"/v2/apps{name}")
         if found is None or found.status != 200:
             return found is not None and found.status == 404
-        protocol = found.json()["app"]["env"][HEALTH].split(":")[0]
+        environment = found.json()["app"]["env"]
+        if HEALTH not in environment:
+            # It was lost before it was on disk, and somebody's change of its command has made another, without checks.
+            return await self._remove(name)
+        protocol = environment[HEALTH].split(":")[0]
         changed = {"env": {HEALTH: f"{protocol}:{how}"}}
         answer = await self.ask_marathon("PUT", f"/v2/apps{name}?force=true", changed)
         return answer is not None and answer.status in (200, 404)
@@ -108,11 +112,16 @@ class Checked(Actor):
         for name in self._mine():
             await self._heal(name)
         for name in self._mine()[1:]:
-            if (await self.stage.people.delete(name)) is not None:
-                del self.stage.people.apps[name]
+            await self._remove(name)
         if self._mine():
             await self._must_wait(self._mine()[0])
         self._look()
+
+    async def _remove(self, name: str) -> bool:
+        if (await self.stage.people.delete(name)) is None:
+            return False
+        self.stage.people.apps.pop(name, None)
+        return True
 
     async def _must_wait(self, name: str) -> None:
         """A deployment of what is never well does not end, and what it is to replace stays."""

@@ -22,6 +22,7 @@ class _Owed:
     """An update that an agent has to tell; `lasting`: so has its next process, for it is on the disk."""
 
     task: str
+    framework: str
     state: str
     process: Process
     since_s: float
@@ -81,18 +82,27 @@ class Statuses:
             if record["type"] == "UPDATE" and record["status"]["uuid"] in ledger._owed:
                 ledger._owed[record["status"]["uuid"]].lasting = True
 
+        def close_runs(self: Checkpoints, framework: Any) -> None:
+            # What a framework is could not be written, or was lost: none of its tasks is known any more.
+            process = PROCESS.get()
+            for uuid, owed in list(ledger._owed.items()):
+                if process is not None and owed.process.host is process.host and owed.framework == framework:
+                    del ledger._owed[uuid]
+            real_close_runs(self, framework)
+
         real_add, real_acknowledge, real_forget = UpdateStreams.add, UpdateStreams.acknowledge, UpdateStreams.forget
-        real_log = Checkpoints.log
+        real_log, real_close_runs = Checkpoints.log, Checkpoints.close_runs
         for owner, name, wrapped in (
             (UpdateStreams, "add", add),
             (UpdateStreams, "acknowledge", acknowledge),
             (UpdateStreams, "forget", forget),
             (Checkpoints, "log", log),
+            (Checkpoints, "close_runs", close_runs),
         ):
             setattr(owner, name, wrapped)
 
     def _owe(self, key: TaskKey, status: Any, process: Process) -> None:
         # The same process writes it down in the same step, before anybody is told of it.
-        new = _Owed(key.task, status["state"], process, self._world.now_s, process.host.boots)
+        new = _Owed(key.task, key.framework, status["state"], process, self._world.now_s, process.host.boots)
         owed = self._owed.setdefault(status["uuid"], new)
         owed.process = process
