@@ -13,6 +13,7 @@ import re
 import secrets
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -69,8 +70,11 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=7200.0, help="seconds after which it is ended")
     parser.add_argument("--shell", help="run this in it instead of pytest")
     options, words = parser.parse_known_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that whoever ends this ends the machine, too
     asked = words or list(TESTS)
-    line = options.shell or shlex.join([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *asked])
+    line = options.shell or shlex.join(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "timeout=1200", *asked]
+    )
     try:
         virtiofsd = needed()
         kernel = options.kernel or find_kernel()
@@ -172,8 +176,9 @@ def this_machines_files(virtiofsd: str, folder: Path) -> Iterator[Path]:
     seen.mkdir()
     share = (
         f"mount --make-rprivate / && mount --bind / {seen} && mount -o remount,bind,ro {seen} && exec {virtiofsd} "
-        f"--socket-path={socket} -o source={seen} -o sandbox=chroot -o cache=always --thread-pool-size=8"
+        f"--socket-path={socket} -o source={seen} -o sandbox=chroot -o cache=always --thread-pool-size=0"
     )
+    # No pool of threads: when that grows, glib asks for the processors, which virtiofsd's own filter ends it for.
     with (folder / "files.log").open("wb") as log:
         program = subprocess.Popen(["unshare", "--mount", "sh", "-c", share], stdout=log, stderr=log)
         try:
