@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -93,8 +94,18 @@ class RunningAccess:
         for below, _, files in os.walk(self._access().folder):
             if "cgroup.procs" not in files:
                 continue
-            for pid in (Path(below) / "cgroup.procs").read_text().split():
+            for pid in _members(Path(below)):
                 yield from _devices_of(pid)
+
+
+def _members(cgroup: Path) -> list[str]:
+    """Return the processes in a cgroup, or its threads where the kernel lists no other (threaded ones of version 2)."""
+    try:
+        return (cgroup / "cgroup.procs").read_text().split()
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        return (cgroup / "cgroup.threads").read_text().split()
 
 
 def _devices_of(pid: str) -> Iterator[int]:

@@ -35,13 +35,36 @@ def make_like_parent(folder: Path) -> None:
 
 
 def read_pids(folder: Path, name: str = "cgroup.procs") -> frozenset[int]:
-    """Return the numbers in `cgroup.procs` (or a file of that kind) of a folder and all below it."""
+    """Return the numbers in `cgroup.procs` (or a file of that kind) of a folder and all below it.
+
+    runc makes a nested container's cgroup of version 2 a threaded one, and the kernel lists no processes there
+    (EOPNOTSUPP): they are those of its threads. Source: kernel documentation, cgroup-v2, "Threads".
+    """
     pids: set[int] = set()
     for below, _, files in os.walk(folder):
         if name in files:
-            text = read_text(Path(below) / name) or ""
-            pids.update(int(line) for line in text.split() if line != "0")  # 0: not in our pid namespace
+            try:
+                found = _numbers(Path(below) / name)
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP:
+                    raise
+                threads = _numbers(Path(below) / "cgroup.threads")
+                found = {pid for thread in threads if (pid := _process_of(thread)) is not None}
+            pids |= found
     return frozenset(pids)
+
+
+def _numbers(path: Path) -> set[int]:
+    return {int(line) for line in (read_text(path) or "").split() if line != "0"}  # 0: not in our pid namespace
+
+
+def _process_of(thread: int) -> int | None:
+    """Return the process of a thread, None when it has ended."""
+    try:
+        status = Path(f"/proc/{thread}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(status.partition("\nTgid:")[2].split(maxsplit=1)[0])
 
 
 def remove_tree(folder: Path) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,3 +147,35 @@ def test_a_real_cgroup_is_emptied_and_removed_with_those_below_it(real: tuple[Cg
             second.kill()
     assert cgroups.pids("c") == frozenset()
     assert cgroups.remove("c")
+
+
+@pytest.mark.root
+def test_processes_of_a_threaded_cgroup_are_known_and_killed() -> None:
+    """As runc makes those of nested containers, where cgroups are of version 2 alone."""
+    found = [(one, roots) for one, roots in real_cgroups(f"mesos-test-{uuid.uuid4().hex[:12]}") if one.version == 2]
+    if not found:
+        pytest.skip("this machine has no cgroup2 mounted")
+    (cgroups, (root,)) = found[0]
+    cgroups.check()
+    threaded = root / "c" / "mesos" / "n"
+    threaded.mkdir(parents=True)
+    program = "import threading, time; [threading.Thread(target=time.sleep, args=(60,)).start() for _ in range(3)]"
+    with subprocess.Popen([sys.executable, "-c", f"{program}; print(flush=True)"], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            for cgroup in (root / "c" / "mesos", threaded):
+                (cgroup / "cgroup.type").write_text("threaded")
+            (root / "c" / "cgroup.procs").write_text(str(process.pid))
+            (threaded / "cgroup.procs").write_text(str(process.pid))
+            with pytest.raises(OSError, match="not supported"):
+                (threaded / "cgroup.procs").read_text()
+            assert cgroups.pids("c.n") == cgroups.pids("c") == {process.pid}
+            cgroups.kill("c.n")
+            assert process.wait() == -9
+        finally:
+            process.kill()
+            process.wait()
+            assert cgroups.remove("c")
+            cgroups.remove_root()
+    assert not root.exists()
