@@ -26,6 +26,8 @@ SIMPLE = "echo hello; sleep 600"
 
 OURS = {"gpus"}
 """Keys that ours has and Mesos' has not: what a container's GPUs do."""
+OURS_AT = ("/statuses[-1]/labels",)
+"""Where ours has more: the first TASK_RUNNING says which GPUs a task has."""
 NOT_OURS = {"git_sha", "flags", "get_flags", "attributes"}
 """What no two agents have alike."""
 OPEN = {"statistics", "resource_statistics"}
@@ -55,7 +57,7 @@ def differences(ours: Any, real: Any, where: str = "") -> list[str]:
             if name not in ours:
                 found.append(f"{at}: missing")
             elif name not in real:
-                found.append(f"{at}: not in Mesos'")
+                found += [] if at.endswith(OURS_AT) else [f"{at}: not in Mesos'"]
             else:
                 found += differences(ours[name], real[name], at)
         return found
