@@ -6,6 +6,7 @@ import base64
 import fcntl
 import logging
 import os
+import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -73,6 +74,9 @@ from mesos_gpu.process.secure.tls import Tls, for_children
 from mesos_gpu.simulated.peers import owner_of
 
 log = logging.getLogger(__name__)
+
+_LOCK_WAIT_S = 2.0
+"""What an agent that was killed had just begun to start is executed by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,14 +385,21 @@ def _with_reservations(found: Recovered, info: Document) -> Recovered:
 
 
 def _lock(work_dir: Path) -> int:
-    """Return a descriptor that holds the work_dir for this process. Raises Conflict when another has it."""
+    """Return a descriptor that holds the work_dir for this process. Raises Conflict when another has it.
+
+    A program that an agent is starting when it is killed has the descriptor until it is executed: that is waited for.
+    """
     descriptor = os.open(work_dir / "meta" / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise Conflict(f"another agent is running with --work_dir={work_dir}") from None
-    return descriptor
+    end_s = time.monotonic() + _LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except OSError:
+            if time.monotonic() >= end_s:
+                os.close(descriptor)
+                raise Conflict(f"another agent is running with --work_dir={work_dir}") from None
+            time.sleep(0.02)
 
 
 def _base64(value: uuid.UUID) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from mesos_gpu.agent import opening
 from tests.support.agent.documents import AGENT_ID, scalar
 from tests.support.agent.live import LiveAgent, live_agent, new_master
 
@@ -267,6 +271,19 @@ async def test_a_taken_port_is_told_with_the_way_out(agent: LiveAgent, tmp_path:
 
 async def test_two_agents_do_not_share_a_work_dir(agent: LiveAgent) -> None:
     assert "another agent is running" in await refused(agent, "--port=0")
+
+
+def test_what_a_killed_agent_was_starting_is_waited_for(tmp_path: Path) -> None:
+    meta = tmp_path / "work" / "meta"
+    meta.mkdir(parents=True)
+    # As a child between its fork and its exec: it has the lock, and is gone a moment later.
+    holds = "import fcntl, sys, time\nf = open(sys.argv[1], 'w')\nfcntl.flock(f, 2)\n"
+    holds += "print('held', flush=True)\ntime.sleep(1)"
+    with subprocess.Popen([sys.executable, "-c", holds, str(meta / ".lock")], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"held\n"
+        descriptor = opening._lock(tmp_path / "work")
+    os.close(descriptor)
 
 
 async def test_its_log_is_a_file_that_its_state_names(tmp_path: Path) -> None:

@@ -71,11 +71,13 @@ class CallConnection:
             raise
 
     def _opened(self) -> tuple[socket.socket, BufferedReader]:
-        if self._socket is None or self._reader is None:
-            self._socket = socket.create_connection(self._address, self._timeout_s)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._reader = self._socket.makefile("rb")
-        return self._socket, self._reader
+        connection, reader = self._socket, self._reader
+        if connection is None or reader is None:
+            connection = socket.create_connection(self._address, self._timeout_s)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            reader = connection.makefile("rb")
+            self._socket, self._reader = connection, reader
+        return connection, reader
 
 
 def _answer(reader: BufferedReader) -> tuple[Answered, bool]:
