@@ -18,10 +18,14 @@ SCRIPT = """\
 import sys
 if sys.flags.no_site:
     sys.path.append({packages!r})
-from marathon_cli.start import quick
-quick()
+if __name__ == "__main__":
+    from marathon_cli.start import quick
+    quick()
+elif sys.flags.no_site:
+    import site
+    site.main()
 """
-"""For sh its second line is all; for Python that and the third are a string."""
+"""For sh its second line is all; for Python that and the third are a string. Processes of a pool want its site."""
 
 
 def text(python: Path, packages: Path) -> str:

@@ -47,6 +47,13 @@ def test_python_hears_what_variables_tell_it(program: Program) -> None:
     assert done.stdout.startswith("mesos-gpu, version")
 
 
+def test_the_processes_of_a_pool_do_not_begin_the_program_again(program: Program, tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv"
+    trace.write_text("arrival_s,duration_s,gpus\n" + "".join(f"{n},5,1\n" for n in range(1000)))
+    done = program("replay", str(trace), "--machines=2x4", "--processes=2", "-o", "name", MESOS_GPU_RESIDENT="0")
+    assert (done.returncode, done.stdout.split()) == (0, ["first_fit", "capacity"]), done.stderr
+
+
 def test_with_a_helper_it_hands_itself_over(program: Program, residence: Residence) -> None:
     # A helper is an installation's: its package and the folder of its interpreter.
     residence.player()
