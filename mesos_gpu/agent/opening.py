@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import logging
 import os
-import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -55,6 +53,7 @@ from mesos_gpu.agent.views.pods import pods_shown
 from mesos_gpu.agent.views.state_json import promised_gpus
 from mesos_gpu.boot import read_boot_id
 from mesos_gpu.container import Containerizer, enter_private_mounts, open_containerizer
+from mesos_gpu.container.host.file_locks import taken
 from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.gpu.device import GpuDriver
@@ -390,16 +389,14 @@ def _lock(work_dir: Path) -> int:
     A program that an agent is starting when it is killed has the descriptor until it is executed: that is waited for.
     """
     descriptor = os.open(work_dir / "meta" / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    end_s = time.monotonic() + _LOCK_WAIT_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
-        except OSError:
-            if time.monotonic() >= end_s:
-                os.close(descriptor)
-                raise Conflict(f"another agent is running with --work_dir={work_dir}") from None
-            time.sleep(0.02)
+    try:
+        free = taken(descriptor, _LOCK_WAIT_S)
+    except OSError:
+        free = False
+    if not free:
+        os.close(descriptor)
+        raise Conflict(f"another agent is running with --work_dir={work_dir}")
+    return descriptor
 
 
 def _base64(value: uuid.UUID) -> str:

@@ -13,11 +13,11 @@ import json
 import logging
 import os
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from mesos_gpu.container.host.file_locks import taken
 from mesos_gpu.container.spec import cni
 
 PLUGIN_TIMEOUT_S = 60.0
@@ -26,7 +26,6 @@ LOCK = Path("/run/mesos-gpu-cni.lock")
 """Where all agents of a machine meet, whatever their folders are; nobody but root can hold it."""
 LOCK_WAIT_S = 20.0
 """Then a plugin is run all the same: a hanging one of another agent must not keep all networks from all containers."""
-_LOOK_S = 0.005
 
 ONE_AT_A_TIME = frozenset((cni.PORTMAP, cni.PORT_MAPPER, "firewall"))
 """Plugins that make what all containers of a machine share; of them only one runs at a time."""
@@ -75,7 +74,7 @@ def alone(lock: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[tuple[int, ...]]:
         yield ()
         return
     try:
-        if not _taken(descriptor, time.monotonic() + wait_s):
+        if not taken(descriptor, wait_s):
             log.warning("CNI plugins of other agents may come between: %s was not free for %g s", lock, wait_s)
             yield ()
             return
@@ -85,14 +84,3 @@ def alone(lock: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[tuple[int, ...]]:
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # what a plugin leaves running has the descriptor, too
     finally:
         os.close(descriptor)
-
-
-def _taken(descriptor: int, end: float) -> bool:
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() >= end:
-                return False
-            time.sleep(_LOOK_S)
