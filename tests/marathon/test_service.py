@@ -23,14 +23,6 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-async def master() -> AsyncIterator[SchedulerMaster]:
-    made = SchedulerMaster()
-    await made.start()
-    yield made
-    await made.stop()
-
-
-@pytest.fixture
 async def program(tmp_path: Path, master: SchedulerMaster) -> AsyncIterator[Program]:
     made = Program(tmp_path, master.address)
     yield made

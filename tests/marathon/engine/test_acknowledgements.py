@@ -18,14 +18,6 @@ News = asyncio.Queue[LinkEvent]
 
 
 @pytest.fixture
-async def master() -> AsyncIterator[SchedulerMaster]:
-    made = SchedulerMaster()
-    await made.start()
-    yield made
-    await made.stop()
-
-
-@pytest.fixture
 async def news() -> News:
     return asyncio.Queue()
 

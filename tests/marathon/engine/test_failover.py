@@ -57,14 +57,6 @@ class Pair:
 
 
 @pytest.fixture
-async def master() -> AsyncIterator[SchedulerMaster]:
-    made = SchedulerMaster()
-    await made.start()
-    yield made
-    await made.stop()
-
-
-@pytest.fixture
 async def pair(tmp_path: Path, zookeeper: RealZooKeeper, master: SchedulerMaster) -> AsyncIterator[Pair]:
     made = Pair(tmp_path, zookeeper, master)
     yield made
