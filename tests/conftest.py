@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -30,6 +31,7 @@ register_profiles()
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 IS_ROOT = os.geteuid() == 0
+HERE = Path.cwd()
 HAS_GPU = Path("/dev/nvidiactl").exists()
 WHOLE = tuple(Path(__file__).parent / name for name in ("box", "clients", "cluster", "genuine", "packaging", "testing"))
 """Folders whose tests start whole clusters."""
@@ -89,6 +91,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     # What is packed has the time in it: names are to be the same in every process that collects them.
     return argname if isinstance(val, bytes) and len(val) > 16 else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    yield
+    # Later tests start programs that find this repository by it, and fail for what an earlier one did.
+    if (left := Path.cwd()) != HERE:
+        os.chdir(HERE)
+        pytest.fail(f"the working directory is {left} after this test, and was {HERE}")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

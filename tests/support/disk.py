@@ -38,6 +38,7 @@ def missing() -> str:
 def own_mounts() -> Iterator[None]:
     """Have a mount namespace of one's own meanwhile, so that nobody else's processes hold what is mounted here."""
     libc = ctypes.CDLL(None, use_errno=True)
+    here = Path.cwd()
     before = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     assert libc.unshare(_CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
     try:
@@ -46,6 +47,7 @@ def own_mounts() -> Iterator[None]:
     finally:
         assert libc.setns(before, _CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
         os.close(before)
+        os.chdir(here)  # who joins a namespace of mounts is in its root: setns(2)
 
 
 class FailingDisk:
