@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 import signal
-import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +24,7 @@ from mesos_gpu.local.control import Control, socket_path
 from mesos_gpu.local.credentials import prepare_credentials
 from mesos_gpu.local.ending import AGENT_STOP_S, KEEP_TASKS, LEFT_BEHIND_S, STOP_S, check_ended
 from mesos_gpu.local.forking.forks import Forks, Preloading
+from mesos_gpu.local.forking.ports import port_for
 from mesos_gpu.local.forking.service import ServiceProcess
 from mesos_gpu.local.growing import Pools, start_all
 from mesos_gpu.local.layouts import open_layout, says_make
@@ -251,9 +251,9 @@ class Supervisor:
 
     def _service(self, spec: plan.ServiceSpec) -> ServiceProcess:
         work_dir = self._options.work_dir
-        last = self._records.ports().get(spec.name, 0)
-        if spec.port == 0 and last and _is_free(last):
-            spec = replace(spec, port=last)
+        if spec.port == 0:
+            others = {service.spec.port for service in self._services}
+            spec = replace(spec, port=port_for(self._records.ports().get(spec.name, 0), others))
         log_file = work_dir / "log" / f"{spec.name}.log"
         service = ServiceProcess(
             spec, self._forks, work_dir / "run", log_file, lambda: self._records.write(self._box())
@@ -344,16 +344,6 @@ async def _all(starts: Iterable[Coroutine[None, None, Service]]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((plan.LOOPBACK, port))
-        except OSError:
-            return False
-    return True
 
 
 def _remove_runtime_dir(folder: Path) -> None:

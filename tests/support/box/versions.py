@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mesos_gpu.local.forking.ports import port_for
 from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.local.record import Records
 from tests.support.box.live import LiveBox
 
 RECORDED = Path(__file__).parents[2] / "versions"
-PLACE = b"/srv/recorded"
+PLACE, AGENTS_PORTS = b"/srv/recorded", (b"37863", b"39101")
 MORE = {"written_by_a_later_version": {"unknown": ["to", "us"]}}
 Shapes = dict[str, dict[str, set[str]]]
 """For each kind of file the keys that its objects have, by their place in it."""
@@ -26,12 +27,16 @@ Change = Callable[[str, Any], Any]
 
 
 def unpacked(name: str, folder: Path, instead: Path) -> Path:
-    """Unpack what a build wrote, as if it had been at another place."""
+    """Unpack what a build wrote, as if it had been at another place, and at a port that nobody is lent meanwhile."""
+    port = b"%d" % port_for(0)
     with tarfile.open(RECORDED / name) as archive:
         archive.extractall(folder, filter="data")
     for path in folder.rglob("*"):
-        if path.is_file() and path.suffix != ".db" and PLACE in (text := path.read_bytes()):
-            path.write_bytes(text.replace(PLACE, os.fsencode(instead)))
+        if path.is_file() and path.suffix != ".db":
+            text = path.read_bytes().replace(PLACE, os.fsencode(instead))
+            for recorded in AGENTS_PORTS:
+                text = text.replace(recorded, port)
+            path.write_bytes(text)
     return folder
 
 
