@@ -39,7 +39,7 @@ from marathon_cli.oneoff.oneoff import document
 from marathon_cli.oneoff.oneoff_run import OneOff, removed_or_said
 from marathon_cli.oneoff.trace import Trace
 from marathon_cli.screen import terminal
-from marathon_cli.screen.numbers import Number, Whole
+from marathon_cli.screen.numbers import Number, Whole, WholeGpus
 from marathon_cli.screen.output import say
 from marathon_cli.show.pulls import PullWatch
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
@@ -50,7 +50,7 @@ _NAME = re.compile(r"/?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[a-z0-9]([a-z0-9.-]*[a-z0
 
 @click.command(cls=ImageOrCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("words", metavar="IMAGE [COMMAND]... | -- COMMAND...", nargs=-1, type=click.UNPROCESSED)
-@click.option("--gpus", type=Whole(min=0), metavar="N", help="Whole GPUs; default: 1, or 0 with --gpu-mem.")
+@click.option("--gpus", type=WholeGpus(min=0), metavar="N", help="Whole GPUs; default: 1, or 0 with --gpu-mem.")
 @click.option(
     "--nodes",
     type=Whole(min=1),

@@ -60,7 +60,7 @@ def fragments(console: Console) -> None:
     found, cards = found_on(agents, sizes), remainders(slaves, parts_of(mix))
     gains = plan_moves(agents, sizes, movable_of(apps))
     if not sizes and found:
-        say("nothing asks for GPUs, so nothing could use those that are free")
+        say("nothing asks for GPUs, so of none that is free is it known that nothing could use it")
     documents = [*_whole(found, called), *_cards(cards, called)]
     if console.form not in ("table", "wide"):
         console.show(

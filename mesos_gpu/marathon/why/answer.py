@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mesos_gpu.marathon.why.failure import Failure, container_of, failing, image_of
 from mesos_gpu.marathon.why.judge import Verdict, count_text, memory_levels, room
-from mesos_gpu.marathon.why.order import waits_in_order
+from mesos_gpu.marathon.why.order import gang_without_room, waits_in_order
 from mesos_gpu.marathon.why.remedies import behaviour_remedy, impossible, one_missing, releases, scattered
 from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.smoke import ends_at_once
@@ -168,6 +168,9 @@ def _judged(it: Situation, failure: Failure | None) -> tuple[str, str, list[str]
     able = [verdict for verdict in it.verdicts if verdict.ever]
     if not able:
         return "impossible", f"No agent could ever run {name}: {_wanted(wish)}.", impossible(it)
+    slots = room(wish, it.agents, it.verdicts)
+    if slots < wish.gang:
+        return "impossible", *gang_without_room(wish, slots)
     ordered = waits_in_order(name, it.queued)
     if ordered is not None:
         return "waiting", ordered[0], [*ordered[1], *releases(it, able)]
@@ -177,7 +180,6 @@ def _judged(it: Situation, failure: Failure | None) -> tuple[str, str, list[str]
     if it.upgrading and _waits_for_itself(it, able):
         return _blocked_by_itself(it, plural)
     headline = f"{plural} for {_wanted(wish)}: {_some(len(able))} could run it, and none can now."
-    slots = room(wish, it.agents, it.verdicts)
     full = [f"the agents have room for {slots} of its {wish.instances} instances, were they empty"]
     return "waiting", headline, [*(full if slots < wish.instances else []), *scattered(it, able), *releases(it, able)]
 

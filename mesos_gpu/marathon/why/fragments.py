@@ -48,7 +48,7 @@ def fragments(agents: Sequence[Agent], sizes: Sequence[Size]) -> list[Fragment]:
     """Return every machine that has free GPUs, the one with most stranded first.
 
     A machine is filled in thought, with as many of the largest size as fit, then of the next; what is left then no
-    size fits.
+    size fits. Where nothing asks for GPUs nothing is stranded: nobody knows what these would be too few for.
     """
     found = []
     for agent in agents:
@@ -57,7 +57,7 @@ def fragments(agents: Sequence[Agent], sizes: Sequence[Size]) -> list[Fragment]:
         if not free or not agent.takes_tasks:
             continue
         rest = filled(left, sizes)
-        stranded = round(rest["gpus"])
+        stranded = round(rest["gpus"]) if sizes else 0
         found.append(Fragment(agent.id, free, stranded, _causes(rest, sizes) if stranded else ()))
     return sorted(found, key=lambda one: (-one.stranded, -one.free, one.agent_id))
 
@@ -73,4 +73,4 @@ def filled(left: Mapping[str, float], sizes: Sequence[Size]) -> Mapping[str, flo
 def _causes(left: Mapping[str, float], sizes: Sequence[Size]) -> tuple[str, ...]:
     """Return what lacks for the size that lacks least."""
     lacks = [tuple(name for name in ASKED if size.amounts[name] > left[name] + 1e-9) for size in sizes]
-    return min(lacks, key=lambda lack: ("gpus" in lack, len(lack)), default=("gpus",))
+    return min(lacks, key=lambda lack: ("gpus" in lack, len(lack)))

@@ -106,6 +106,8 @@ def room(wish: Wish, agents: Sequence[Agent], verdicts: Sequence[Verdict]) -> in
                 value = value_of(agent, constraint[0])
                 by_value[value] = by_value.get(value, 0) + slots.get(agent.id, 0)
             most = min(most, sum(min(each, count) for count in by_value.values()))
+    if wish.one_per_host:
+        most = min(most, len({agent.hostname for agent in agents if slots.get(agent.id)}))
     return most
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mesos_gpu.marathon.why.wish import Wish
+
+LEAST_GANG = 2
+
 
 def order_words(queued: Mapping[str, Any]) -> str:
     """Return in a few words how near a queue's entry is to its start; empty where no order was asked for."""
@@ -18,6 +22,22 @@ def order_words(queued: Mapping[str, Any]) -> str:
     elif order.get("startsBy"):
         words.append(f"starts by {order['startsBy']} at the latest")
     return ", ".join(words)
+
+
+def gang_without_room(wish: Wish, slots: int) -> tuple[str, list[str]]:
+    """Return a headline and remedies for a gang that the agents, were they empty, have too few `slots` for."""
+    places = f"the agents have room for {slots} of its {wish.gang} members, were they empty, and none starts alone"
+    remedies = []
+    if wish.one_per_host:
+        places += " (each is on a machine of its own)"
+        remedies.append(f"`mesos-gpu app update {wish.id} gang.onePerHost=false` lets several members onto one machine")
+    if slots >= LEAST_GANG:
+        remedies.append(_smaller(wish.id, slots) + " would fit")
+    return f"{wish.id}: {places}.", [*remedies, "add an agent that has room for one"]
+
+
+def _smaller(name: str, size: int) -> str:
+    return f"`mesos-gpu app update {name} gang.size={size} instances={size}`"
 
 
 def waits_in_order(name: str, queued: Mapping[str, Any]) -> tuple[str, list[str]] | None:
@@ -34,6 +54,6 @@ def waits_in_order(name: str, queued: Mapping[str, Any]) -> tuple[str, list[str]
         remedies.append(f"`mesos-gpu app update {name} priority=N`, with an N above that of {first}, has it come first")
     elif "startsBy" in order and order["startsBy"] is None:
         words += ", machines are kept for it, and what runs there says no time (maxRuntimeSeconds)"
-    if 2 <= fits < size:
-        remedies.append(f"`mesos-gpu app update {name} gang.size={fits} instances={fits}` starts it with what is there")
+    if LEAST_GANG <= fits < size:
+        remedies.append(_smaller(name, fits) + " starts it with what is there")
     return f"{name}: {words}.", remedies

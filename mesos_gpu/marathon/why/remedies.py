@@ -102,9 +102,9 @@ def releases(it: Situation, able: Sequence[Verdict]) -> list[str]:
         texts = [
             f"{verdict.agent} would do with {_and(count_text(lack.missing, lack.kind) for lack in verdict.lacks)} more"
             for verdict in sorted(able, key=lambda v: sum(lack.missing for lack in v.lacks))[:3]
-            if all(lack.missing for lack in verdict.lacks)
+            if verdict.lacks and all(lack.missing for lack in verdict.lacks)
         ]
-    return texts or [f"{v.agent}: {'; '.join(lack.text for lack in v.lacks)}" for v in able[:3]]
+    return texts or [f"{v.agent}: {'; '.join(lack.text for lack in v.lacks)}" for v in able[:3] if v.lacks]
 
 
 def one_missing(instances: int) -> float:

@@ -73,6 +73,11 @@ def about_place(app: Mapping[str, Any], agents: Sequence[Agent]) -> list[str]:
     if not wish.gpus or wish.instances < 1:
         return []
     slots = room(wish, agents, verdicts)
+    if slots < wish.gang:
+        from mesos_gpu.marathon.why.order import gang_without_room
+
+        headline, remedies = gang_without_room(wish, slots)
+        return ["\n  ".join([f"{headline} It will wait.", *remedies])]
     if slots < wish.instances:
         return [f"the agents have room for {slots} of its {wish.instances} instances, were they empty; the others wait"]
     able = [agent for agent, verdict in zip(agents, verdicts, strict=True) if verdict.ever]

@@ -39,6 +39,10 @@ class Wish:
     """Of an app: what is written in it; `amounts` have its executor and volumes, too."""
     keeps_data: bool = False
     """Whether it has persistent volumes: an instance goes where its data is."""
+    gang: int = 1
+    """How many instances start at once or not at all."""
+    one_per_host: bool = False
+    """Whether each of a gang is on a machine of its own."""
 
     @property
     def gpus(self) -> int:
@@ -60,6 +64,7 @@ def _of_app(app: Mapping[str, Any]) -> Wish:
     strategy = app.get("upgradeStrategy") or {}
     kept = [volume["persistent"] for volume in container.get("volumes") or [] if volume.get("persistent")]
     amounts["disk"] += _on_root(kept)
+    gang = app.get("gang") or {}
     return Wish(
         id=str(app.get("id", "")),
         instances=int(app.get("instances", 1)),
@@ -73,6 +78,8 @@ def _of_app(app: Mapping[str, Any]) -> Wish:
         shares=_shares([(app.get("gpuShare"), app.get("env") or {})]),
         own={name: float(app.get(name) or 0) for name in SCALARS},
         keeps_data=bool(kept),
+        gang=int(gang.get("size", 1)),
+        one_per_host=bool(gang) and bool(gang.get("onePerHost", True)),
     )
 
 

@@ -92,6 +92,23 @@ def test_room_that_nobody_alone_can_make_is_told_as_what_is_missing() -> None:
     assert asked(app(), [one], holders=holders).remedies == ("gpu1 would do with 2 GPUs more",)
 
 
+def test_a_machine_that_lacks_nothing_would_do_with_nothing() -> None:
+    queued = QUEUED | {"order": {"members": 2, "membersThatFit": 0}}
+    found = asked(app(gang={"size": 2}, instances=2), [agent("a"), agent("b")], queued=queued)
+    assert (found.headline, found.remedies) == ("/train: waiting for a gang: 0 of 2 members have a place.", ())
+
+
+def test_a_gang_with_too_few_machines_could_never_start() -> None:
+    queued = QUEUED | {"order": {"members": 2, "membersThatFit": 1}}
+    found = asked(app(gang={"size": 2}, instances=2), [agent("a"), agent("a")], queued=queued)
+    assert found.state == "impossible"
+    assert "room for 1 of its 2 members, were they empty, and none starts alone" in found.headline
+    assert "gang.onePerHost=false" in found.remedies[0]
+    together = app(gang={"size": 2, "onePerHost": False}, instances=2)
+    assert asked(together, [agent("a")], queued=queued).state == "waiting"
+    assert asked({**together, "gpus": 3}, [agent("a")], queued=queued).state == "impossible"
+
+
 def test_gpus_scattered_over_machines_are_told() -> None:
     agents = [agent(name, used={"gpus": 3}) for name in ("a", "b", "c")]
     assert asked(app(), agents).remedies[0].startswith("3 GPUs are free in all, but at most 1 on one agent")

@@ -39,8 +39,8 @@ def test_sizes_are_those_of_apps_and_jobs_with_gpus() -> None:
     assert [(size.amounts["gpus"], size.count) for size in found] == [(4, 1), (2, 3)]
 
 
-def test_without_a_mix_all_that_is_free_is_stranded() -> None:
-    assert [(one.stranded, one.causes) for one in fragments([agent()], [])] == [(4, ("gpus",))]
+def test_without_a_mix_nothing_is_stranded() -> None:
+    assert [(one.free, one.stranded, one.causes) for one in fragments([agent()], [])] == [(4, 0, ())]
 
 
 @given(
@@ -57,6 +57,9 @@ def test_what_is_stranded_fits_no_size_and_the_rest_is_filled(
     found = fragments([one], sizes)
     if not gpus:
         assert found == []
+        return
+    if not mix:
+        assert found[0].stranded == 0
         return
     fills = {
         sum(n * g for n, (g, _, _) in zip(counts, mix, strict=True))

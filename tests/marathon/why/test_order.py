@@ -45,7 +45,8 @@ def test_a_gang_for_which_machines_are_kept_may_be_made_smaller() -> None:
     assert told[1] == ["`mesos-gpu app update /a gang.size=3 instances=3` starts it with what is there"]
     document = app(instances=4, gang={"size": 4})
     queued = {"count": 4, "delay": {"timeLeftSeconds": 0}, "order": order}
-    there = agent()
+    there = [agent(name) for name in "abcd"]
     wish = wish_of(document)
-    found = answer(Situation(document, wish, queued=queued, agents=[there], verdicts=[judge(wish, there, "a")]))
+    verdicts = [judge(wish, one, one.hostname) for one in there]
+    found = answer(Situation(document, wish, queued=queued, agents=there, verdicts=verdicts))
     assert (found.state, "3 of 4 members have a place" in found.headline) == ("waiting", True)

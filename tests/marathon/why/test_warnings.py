@@ -101,6 +101,14 @@ def test_an_app_that_fits_nowhere_is_told_with_what_would_do() -> None:
     assert "ask for at most 4 GPUs" in text
 
 
+def test_a_gang_that_needs_more_machines_is_told_before_it_is_sent() -> None:
+    (told,) = warnings(app(instances=2, gang={"size": 2}), [agent()])
+    assert told.startswith(
+        "/train: the agents have room for 1 of its 2 members, were they empty, and none starts alone"
+    )
+    assert "It will wait.\n  `mesos-gpu app update /train gang.onePerHost=false`" in told
+
+
 def test_an_app_of_which_only_some_instances_fit_is_told() -> None:
     assert "room for 2 of its 3 instances" in said(app(instances=3), [agent()])
 

@@ -138,6 +138,7 @@ def test_labels_say_what_a_command_in_an_image_means_and_that_it_gets_the_driver
         (("--device", "nvidia.com/gpu=all"), "how many that is depends on the agent; say --gpus N"),
         (("--device", "nvidia.com/gpu=0", "--gpus", "2"), "--device names GPUs one by one, --gpus says how many"),
         (("--gpus", "half"), "'half' is not a valid whole number."),
+        (("--gpus", "0.5"), "for example `--gpu-mem 6GiB`"),
         (("--cpus", "x"), "'x' is not a valid number."),
     ],
 )
