@@ -24,6 +24,7 @@ from mesos_gpu.marathon.matching.placing import MODEL, demand, machine, model
 from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.instances import ASKED, Instance, Phase, Task
 from mesos_gpu.marathon.state.draft import Draft
+from mesos_gpu.marathon.state.given_back import SETTLE_S
 from mesos_gpu.marathon.state.queue_entry import Place
 from mesos_gpu.mesos.ids import OfferId
 from mesos_gpu.placement.demand import Demand, Machine
@@ -31,8 +32,6 @@ from mesos_gpu.queueing.decide import Decision, Start, decide
 from mesos_gpu.queueing.places import PREFERENCES, Preference, fewest_first
 from mesos_gpu.queueing.values import Ask, Running, rank_of
 
-SETTLE_S = 3.0
-"""So long after offers were asked for, all that is free has been offered: then others may have to give way."""
 _MASTER_PORT = PortWish(None, 0, "master", "tcp", ())
 
 Found = list[tuple[OpenOffer, Instance, Match]]

@@ -12,7 +12,7 @@ from math import inf
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.decisions.choosing import Choice, worth_waiting
-from mesos_gpu.marathon.decisions.in_order import SETTLE_S, Look
+from mesos_gpu.marathon.decisions.in_order import Look
 from mesos_gpu.marathon.decisions.offer_queue import dequeued, enqueue, next_use_s, room_in_queue, tokens_worth_a_look
 from mesos_gpu.marathon.decisions.offer_queue import use_queued as use_queue
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready, waits_in_lines
@@ -23,11 +23,13 @@ from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.state.actions import Decline, Revive, Say, Suppress
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import Moment
+from mesos_gpu.marathon.state.given_back import SETTLE_S, GivenBack, lifted
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import Books, State
 from mesos_gpu.marathon.state.turns import Line
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import OfferId, Role
+from mesos_gpu.mesos.resources import Resources
 
 _PAUSE_S, _PAUSE_MORE_S = 1.0, 3.0
 """For so long, and up to so much more by chance, others have their turn with what was kept in vain: two Marathons that
@@ -147,26 +149,22 @@ def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Read
     """Start what comes first; with `keep`, hold what the first that waits is to have, else give everything back."""
     whole, parts = _in_one_piece(documents)
     read, declined = _read(draft, whole)
-    opened = [OpenOffer(draft, offer) for offer in read]
-    away = [
-        entry
-        for entry in draft.away
-        # When the refusal is over a master still takes a moment to offer it again: until then it is as free as it was.
-        if entry[2] > draft.now_s - SETTLE_S and not entry[1] < draft.revived_s <= draft.now_s - SETTLE_S
-    ]
+    away = GivenBack(draft.away, draft.now_s)
     draft.freed = tuple(entry for entry in draft.freed if entry[2] > draft.now_s - SETTLE_S)
-    for offers in parts:
-        # An agent of which two offers are out has one machine all the same: both go back, to come again as one.
-        together = sum((offer.resources for offer in offers[1:]), offers[0].resources)
-        away.append((replace(offers[0], resources=together), draft.now_s, draft.now_s + SETTLE_S))
-        draft.actions.append(Decline([offer.id for offer in offers], 0.0))
-    opened, elsewhere = _of_waiting_roles(draft, opened, ready)
-    away += [(offer, draft.now_s, draft.now_s) for offer in elsewhere]
-    at_hand = {each.offer.agent_id for each in opened}
-    latest = {entry[0].agent_id: entry for entry in away if entry[0].agent_id not in at_hand}
-    away = list(latest.values())
-    refused = {entry[0].id for entry in away if entry[1] < entry[2]}
-    decision = Look(draft, opened, ready, [entry[0] for entry in away], refused).carry_out()
+    offers, elsewhere = _of_waiting_roles(draft, read, ready)
+    # An agent of which two offers are out has one machine all the same: both go back, to come again as one.
+    for several in parts:
+        away.refused(replace(several[0], resources=_sum(several)), 0.0)
+        draft.actions.append(Decline([offer.id for offer in several], 0.0))
+    alone = {offer.agent_id: offer for offer in offers}
+    for offer in elsewhere:
+        beside = alone.pop(offer.agent_id, None)
+        away.elsewhere(offer if beside is None else replace(offer, resources=_sum([offer, beside])))
+        if beside is not None:
+            draft.actions.append(Decline([beside.id], 0.0))
+    opened = [OpenOffer(draft, offer) for offer in offers if offer.agent_id in alone]
+    away.came({each.offer.agent_id for each in opened})
+    decision = Look(draft, opened, ready, away.offers, away.still_refused).carry_out()
     promised = decision.promise.members if decision.promise is not None else {}
     until_s = draft.held_until_s if draft.gathering else draft.now_s + draft.settings.gang_offer_hold_s
     resident = Ready({app_id: ids for app_id, ids in ready.items() if ready.specs[app_id].resident}, ready.specs)
@@ -179,34 +177,38 @@ def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Read
         if not kept:
             each.fill(resident)
         if each.close(0.0 if decision.fits else refuse_s):
-            away.append((replace(each.offer, resources=each.left), draft.now_s, draft.now_s + _PAUSE_S))
+            away.refused(replace(each.offer, resources=each.left), _PAUSE_S)
         elif kept:
             held.append(each.offer.document)
         else:
             declined.append(each.offer.id)
-            away.append((each.offer, draft.now_s, draft.now_s + refuse_s))
+            away.refused(each.offer, refuse_s)
     if declined:
         draft.actions.append(Decline(declined, refuse_s))
     draft.held, draft.gathering = tuple(held), bool(held)
     draft.held_until_s = until_s if held else None
     draft.ordered = bool(draft.waiting)
-    draft.away = tuple(away) if draft.ordered else ()
+    draft.away = away.entries if draft.ordered else ()
     draft.freed = draft.freed if draft.ordered else ()
 
 
-def _of_waiting_roles(draft: Draft, opened: list[OpenOffer], ready: Ready) -> tuple[list[OpenOffer], list[Offer]]:
+def _of_waiting_roles(draft: Draft, offers: list[Offer], ready: Ready) -> tuple[list[Offer], list[Offer]]:
     """Give back the offers of roles in which nothing waits, for long: their machines come in another role next.
 
     Return the other offers, and those as they will come where there is one such role: a gang needs several machines at
     one moment, and a master with several roles to serve offers it some of them in this role and some in that.
     """
     roles = {str(ready.specs[app_id].document["role"]) for app_id in ready}
-    idle = [each for each in opened if each.offer.role not in roles]
+    idle = [offer for offer in offers if offer.role not in roles]
     if len(draft.roles) < 2 or not idle:
-        return opened, []
-    draft.actions.append(Decline([each.offer.id for each in idle], draft.settings.decline_offer_s))
-    coming = [replace(each.offer, role=Role(*roles)) for each in idle] if len(roles) == 1 else []
-    return [each for each in opened if each.offer.role in roles], coming
+        return offers, []
+    draft.actions.append(Decline([offer.id for offer in idle], draft.settings.decline_offer_s))
+    coming = [replace(offer, role=Role(*roles)) for offer in idle] if len(roles) == 1 else []
+    return [offer for offer in offers if offer.role in roles], coming
+
+
+def _sum(offers: Sequence[Offer]) -> Resources:
+    return sum((offer.resources for offer in offers[1:]), offers[0].resources)
 
 
 def take_offers(draft: Draft, documents: Sequence[OfferDocument], ready: Ready | None = None) -> None:
@@ -405,7 +407,7 @@ def _revive_when_due(draft: Draft) -> None:
     elif not draft.revive_for_request or draft.now_s < draft.revived_s + REQUEST_INTERVAL_S:
         return
     draft.revive_due, draft.revive_for_request, draft.suppressed = False, False, False
-    draft.revived_s = draft.now_s
+    draft.revived_s, draft.away = draft.now_s, lifted(draft.away, draft.now_s)
     draft.actions.append(Revive())
 
 

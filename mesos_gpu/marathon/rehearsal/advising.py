@@ -16,7 +16,7 @@ from mesos_gpu.marathon.rehearsal.steps import machines, steps
 from mesos_gpu.marathon.why.change import KINDS, Change, Step
 
 BEFORE_MACHINES = ("reactivate", "label", "priority", "quota", "drop")
-"""Two of these, and machines are added: the only changes of three steps."""
+"""Two of these and more, and machines are added: the only changes of more than two steps."""
 MOST_PLAYED = 12_000
 """For one answer so many machines are offered at most, in all that is played; then the best so far counts. LEAST_PLAYED
 changes are looked at in any case."""
@@ -58,9 +58,11 @@ class _Search:
         self._try((first, step) for step in machines(first))
         if not self._try((node, step) for node in once for step in machines(node)):
             some = [node for node in once if node.steps[-1].kind in BEFORE_MACHINES]
-            ways = [(node, step) for node in some for step in steps(node) if _is_later(node, step)]
-            twice = [self._after(node, step) for node, step in ways if step.kind in BEFORE_MACHINES]
-            self._try((node, step) for node in twice if node is not None for step in machines(node))
+            while some and not self._best:
+                ways = [(node, step) for node in some for step in steps(node) if _is_later(node, step)]
+                more = [self._after(node, step) for node, step in ways if step.kind in BEFORE_MACHINES]
+                some = [node for node in more if node is not None]
+                self._try((node, step) for node in some for step in machines(node))
         return self._best
 
     def _after(self, node: Node, step: Step) -> Node | None:

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 from mesos_gpu.errors import MesosGpuError
-from mesos_gpu.marathon.decisions.in_order import SETTLE_S
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.instances import Phase
 from mesos_gpu.marathon.model.jobs import run_of
@@ -20,6 +19,7 @@ from mesos_gpu.marathon.model.task_ids import instance_of
 from mesos_gpu.marathon.rehearsal.machines import Machine
 from mesos_gpu.marathon.rehearsal.stage import Stage
 from mesos_gpu.marathon.state.events import Event, KillTasks, Moment, PutApps, StopRun
+from mesos_gpu.marathon.state.given_back import SETTLE_S
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.why.change import Step

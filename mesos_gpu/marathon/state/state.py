@@ -18,6 +18,7 @@ from mesos_gpu.marathon.model.jobs import Job, run_spec_in
 from mesos_gpu.marathon.model.launch_tokens import LaunchTokens
 from mesos_gpu.marathon.model.usage import Period, RunTimes, Sum
 from mesos_gpu.marathon.state.events import ReadinessChecked
+from mesos_gpu.marathon.state.given_back import Entry
 from mesos_gpu.marathon.state.lines import Lines
 from mesos_gpu.marathon.state.members import Members
 from mesos_gpu.marathon.state.queue_entry import Place
@@ -101,8 +102,8 @@ class Books(Lasting):
     """Offers that wait for launch tokens, and until when, the first to end first (decisions/offer_queue.py)."""
     token_short: bool = False
     """Whether offers were declined for want of tokens, and not asked for again since."""
-    away: tuple[tuple[Offer, float, float], ...] = ()
-    """What was given back of offers while something waited in order, with when, and until when it stays away."""
+    away: tuple[Entry, ...] = ()
+    """What was given back of offers while something waited in order, with when, and until when it is refused."""
     freed: tuple[tuple[Task, RunSpec, float], ...] = ()
     """Tasks that have ended while something waited in order, and when: what they had is still to be offered."""
     ordered: bool = False

@@ -32,6 +32,7 @@ LOOKS_S = 6.0
 MOST_POINTS = 8
 """Priorities of these clusters are -2 to 3, and nothing waits for ten minutes, so more points change nothing."""
 Measure = tuple[Any, ...]
+Found = tuple[Measure, tuple[Step, ...]]
 
 
 class Every:
@@ -51,7 +52,7 @@ class Every:
     def _more(self, state: State) -> bool:
         return units(state) > self._before
 
-    def smaller(self, than: Change) -> tuple[Measure, tuple[Step, ...]] | None:
+    def smaller(self, than: Change) -> Found | None:
         """Return a smaller change after which the app starts, None when there is none."""
         singles = [*self._steps(self._base, ()), *self._added(self._base)]
         for step in singles:
@@ -74,11 +75,24 @@ class Every:
                     return found, (first, second)
                 if len(than.steps) > 2 and {first.kind, second.kind} <= BEFORE_MACHINES:
                     twice = self._after(after, second)
-                    for third in [] if twice is None else self._added(twice):
-                        assert twice is not None
-                        found = self._tried(twice, (first, second, third), than)
-                        if found is not None:
-                            return found, (first, second, third)
+                    longer = None if twice is None else self._with_machines(twice, (first, second), than)
+                    if longer is not None:
+                        return longer
+        return None
+
+    def _with_machines(self, stage: Stage, done: tuple[Step, ...], than: Change) -> Found | None:
+        """Look for a smaller change that begins with these steps, goes on with such, and ends with machines."""
+        for step in self._added(stage):
+            found = self._tried(stage, (*done, step), than)
+            if found is not None:
+                return found, (*done, step)
+        last = ORDER.index(done[-1].kind), done[-1].target
+        for step in self._steps(stage, done) if len(done) + 1 < len(than.steps) else ():
+            if step.kind in BEFORE_MACHINES and (ORDER.index(step.kind), step.target) > last:
+                after = self._after(stage, step)
+                longer = None if after is None else self._with_machines(after, (*done, step), than)
+                if longer is not None:
+                    return longer
         return None
 
     def _tried(self, stage: Stage, steps: tuple[Step, ...], than: Change) -> Measure | None:

@@ -1,0 +1,82 @@
+"""What a gang refused is remembered for as long as the master refuses it for us, in which role that may have been."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.state.actions import Action, Decline, Launch, Revive
+from mesos_gpu.marathon.state.events import Offered, Tick
+from mesos_gpu.marathon.state.given_back import GivenBack, lifted
+from tests.support.marathon.builders import SETTINGS, T0, Run, app, offer, only
+
+WAITS, OTHER = "team", "slave_public"
+SHARED = replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED)
+
+
+def offered(number: int, agent: int, role: str, *, gpus: int = 1) -> dict[str, Any]:
+    found = offer(
+        f"O{number}", agent=f"S{agent}", host=f"h{agent}", cpus=gpus, gpus=gpus, allocation_info={"role": role}
+    )
+    for resource in found["resources"]:
+        resource["allocation_info"] = {"role": role}
+    return found
+
+
+def waiting(**changes: Any) -> Run:
+    """A gang of two that waits in another role than this Marathon's own."""
+    run = Run(settings=SHARED)
+    run.subscribe()
+    run.put(app("/team/a", gpus=1, role=WAITS, gang={"size": 2}, **changes))
+    run.do(Tick(), after_s=10)
+    return run
+
+
+def declined(actions: Sequence[Action]) -> dict[str, float]:
+    return {offer_id: each.refuse_s for each in only(actions, Decline) for offer_id in each.offer_ids}
+
+
+def test_what_the_role_that_waits_refuses_it_refuses_while_the_machine_is_offered_in_another() -> None:
+    run = waiting()
+    assert declined(run.do(Offered([offered(1, 0, WAITS)]))) == {"O1": 120.0}
+    assert declined(run.do(Offered([offered(2, 0, OTHER)]))) == {"O2": 120.0}
+    # Another machine comes a minute later: with the first one there is room for both, and it is asked for once.
+    revives = only(run.do(Offered([offered(3, 1, OTHER)]), after_s=60), Revive)
+    for _ in range(10):
+        revives += only(run.do(Tick(), after_s=1), Revive)
+    assert len(revives) == 1
+
+
+def test_a_machine_that_came_in_another_role_is_waited_for_until_its_refusal_is_over_and_it_could_be_here() -> None:
+    run = waiting(priority=1)
+    # Nothing can be promised to it yet, so that both are refused for long; then both come within moments.
+    run.do(Offered([offered(1, 0, WAITS)]))
+    run.do(Offered([offered(2, 0, OTHER)]), after_s=1)
+    assert only(run.do(Offered([offered(3, 1, WAITS)]), after_s=20), Revive)
+    launches = only(run.do(Offered([offered(4, 0, WAITS)]), after_s=2), Launch)
+    assert sorted(each.offer_id for each in launches) == ["O3", "O4"]
+
+
+def test_a_machine_of_which_two_roles_have_a_part_each_is_given_back_to_come_as_one() -> None:
+    run = waiting()
+    run.do(Offered([offered(1, 1, WAITS)]))
+    held = run.do(Offered([offered(2, 0, WAITS)]))
+    assert not declined(held)
+    assert only(held, Revive)
+    given = declined(run.do(Offered([offered(3, 0, OTHER)])))
+    assert given == {"O2": 0.0, "O3": 120.0}
+    assert [offer.gpus for offer, _, _ in run.state.away if offer.agent_id == "S0"] == [2]
+
+
+def test_nobody_refuses_anything_after_offers_were_asked_for() -> None:
+    back = GivenBack((), T0)
+    here = Offer.from_json(offered(1, 0, WAITS))
+    back.refused(here, 120.0)
+    assert back.still_refused == {here.id}
+    again = GivenBack(lifted(back.entries, T0 + 1), T0 + 2)
+    assert (again.offers, again.still_refused) == ([here], set())
+    # What has not come by now is somebody else's.
+    assert not GivenBack(again.entries, T0 + 5).offers
