@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
-from asyncio import events
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from heapq import heapify, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from tests.sim.world import PROCESS
@@ -21,36 +20,70 @@ STEP_S = 1e-6
 MOST_STEPS_AT_ONCE = 200_000
 """More turns than these without a pause are a loop that never ends."""
 SLOWEST_THREAD_S = 0.02
+RESOLUTION_S = 1e-6
+"""What is due within this of now is due."""
+MANY_TIMERS = 100
+"""Where half of more than these were cancelled they are thrown away, as by asyncio."""
 
 
 class Stuck(Exception):
     """Nothing will ever happen again, or too much at one moment."""
 
 
-class _Clock:
-    """Stands where a selector of sockets would: waiting is making time go on."""
+def _nothing() -> None:
+    """What a step does that was cancelled."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._steps = 0
 
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is None:
-            raise Stuck("nothing is going to happen any more")
-        self._steps = 0 if timeout > STEP_S else self._steps + 1
-        if self._steps > MOST_STEPS_AT_ONCE:
-            raise Stuck(f"{MOST_STEPS_AT_ONCE} turns of the loop without a pause until {self._world.now_s:.6f} s")
-        self._world.now_s += max(timeout, STEP_S)
-        return []
+class _Step(asyncio.Handle):
+    """A handle as asyncio's own, without what only its debug mode asks for."""
 
-    def close(self) -> None:
-        pass
+    __slots__ = ()
+
+    def __init__(self, callback: Callable[..., Any], args: tuple[Any, ...], loop: Any, context: Context) -> None:
+        self._callback, self._args, self._loop, self._context = callback, args, loop, context
+        self._cancelled, self._repr, self._source_traceback = False, None, None
+
+    def cancel(self) -> None:
+        """Never make this step."""
+        self._cancelled, self._callback, self._args = True, _nothing, ()
+
+
+class _Timer(asyncio.TimerHandle):
+    """A timer as asyncio's own, without what only its debug mode asks for."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, when: float, callback: Callable[..., Any], args: tuple[Any, ...], loop: Any, context: Context
+    ) -> None:
+        self._callback, self._args, self._loop, self._context = callback, args, loop, context
+        self._cancelled, self._repr, self._source_traceback = False, None, None
+        self._when, self._scheduled = when, False
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return hash(self._when)
+
+    def cancel(self) -> None:
+        """Never make this step."""
+        if not self._cancelled:
+            self._loop._timer_handle_cancelled(self)
+        self._cancelled, self._callback, self._args = True, _nothing, ()
+
+
+def _forgotten(timer: _Timer) -> bool:
+    """Tell whether a timer was cancelled: then it is not counted any more."""
+    if timer._cancelled:
+        timer._scheduled = False
+    return timer._cancelled
 
 
 def _run_later(process: Process, handle: asyncio.Handle) -> None:
     """Make a step that was due when its process froze, unless that is dead by now."""
     if process.alive and not handle.cancelled():
-        handle._run()  # type: ignore[attr-defined]
+        handle._run()
 
 
 _numbers = itertools.count()
@@ -96,9 +129,9 @@ class VirtualLoop(_Base):  # type: ignore[misc]
     def __init__(self, world: World) -> None:
         super().__init__()
         self.world = world
-        self._selector = _Clock(world)
-        self._scheduled: list[asyncio.TimerHandle]
-        self._clock_resolution = 1e-6
+        self._scheduled: list[tuple[float, _Timer]]
+        """When each is due beside it: so a heap need not ask the timers, which is slow."""
+        self._steps = self._timer_cancelled_count = 0
         self._busy_until: dict[int, float] = {}
         self.set_task_factory(self._new_task)
 
@@ -108,6 +141,46 @@ class VirtualLoop(_Base):  # type: ignore[misc]
 
     # Time.
 
+    def _run_once(self) -> None:
+        """Go on to when something is due, and make the steps of that moment."""
+        world, ready, scheduled = self.world, self._ready, self._scheduled
+        if len(scheduled) > MANY_TIMERS and self._timer_cancelled_count / len(scheduled) > 0.5:
+            scheduled = self._scheduled = [entry for entry in scheduled if not _forgotten(entry[1])]
+            heapify(scheduled)
+            self._timer_cancelled_count = 0
+        while scheduled and scheduled[0][1]._cancelled:
+            self._timer_cancelled_count -= 1
+            heappop(scheduled)[1]._scheduled = False
+        pause_s = 0.0
+        if not ready and not self._stopping:
+            if not scheduled:
+                raise Stuck("nothing is going to happen any more")
+            pause_s = scheduled[0][0] - world.now_s
+        if pause_s > STEP_S:
+            self._steps = 0
+            world.now_s += pause_s
+        else:
+            self._steps += 1
+            world.now_s += STEP_S
+            if self._steps > MOST_STEPS_AT_ONCE:
+                raise Stuck(f"{MOST_STEPS_AT_ONCE} turns of the loop without a pause until {world.now_s:.6f} s")
+        due_s = world.now_s + RESOLUTION_S
+        while scheduled and scheduled[0][0] < due_s:
+            timer = heappop(scheduled)[1]
+            timer._scheduled = False
+            ready.append(timer)
+        for _ in range(len(ready)):
+            step = ready.popleft()
+            if step._cancelled:
+                continue
+            try:
+                step._context.run(step._callback, *step._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                text = f"Exception in callback {step}"
+                self.call_exception_handler({"message": text, "exception": error, "handle": step})
+
     def time(self) -> float:
         """Return the monotonic clock of whoever asks; the world's when it is nobody."""
         process = PROCESS.get()
@@ -116,21 +189,28 @@ class VirtualLoop(_Base):  # type: ignore[misc]
     def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.Handle:
         """Make a step now; one of a dead process is never made."""
         found = copy_context() if context is None else context
+        step = _Step(callback, args, self, found)
         process = found.get(PROCESS)
-        if process is not None and not process.alive:
-            handle = events.Handle(callback, args, self, found)
-            handle.cancel()
-            return handle
-        if process is not None and process.frozen_until_s > self.world.now_s:
-            return self.at(self.world.now_s, callback, *args, context=found)
-        made: asyncio.Handle = super().call_soon(callback, *args, context=found)
-        return made
+        if process is not None:
+            if not process.alive:
+                step.cancel()
+                return step
+            if process.frozen_until_s > self.world.now_s:
+                return self.at(self.world.now_s, callback, *args, context=found)
+        self._ready.append(step)
+        return step
 
     def call_soon_threadsafe(
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """Make a step now: threads are steps of the same loop."""
         return self.call_soon(callback, *args, context=context)
+
+    def call_later(
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Make a step after so many seconds of the clock of whoever asks."""
+        return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -149,12 +229,13 @@ class VirtualLoop(_Base):  # type: ignore[misc]
         process = found.get(PROCESS)
         if process is not None and when < process.frozen_until_s:
             when = process.next_thaw_s()
-        timer = events.TimerHandle(max(when, self.world.now_s), callback, args, self, found)
+        when = max(when, self.world.now_s)
+        timer = _Timer(when, callback, args, self, found)
         if process is not None and not process.alive:
             timer.cancel()
             return timer
-        heappush(self._scheduled, timer)
-        timer._scheduled = True  # type: ignore[attr-defined]
+        heappush(self._scheduled, (when, timer))
+        timer._scheduled = True
         return timer
 
     def drop(self, process: Process) -> None:
@@ -164,9 +245,8 @@ class VirtualLoop(_Base):  # type: ignore[misc]
         for handle in ready:
             if handle._context.get(PROCESS) is process:
                 handle.cancel()
-        scheduled: Any = self._scheduled
-        process.kept.extend(scheduled)
-        self._scheduled = [timer for timer in scheduled if timer._context.get(PROCESS) is not process]
+        process.kept.extend(self._scheduled)
+        self._scheduled = [entry for entry in self._scheduled if entry[1]._context.get(PROCESS) is not process]
         heapify(self._scheduled)
 
     def freeze(self, process: Process, seconds: float) -> None:
@@ -178,11 +258,12 @@ class VirtualLoop(_Base):  # type: ignore[misc]
             self.at(process.next_thaw_s(), _run_later, process, handle, context=Context())
         due = [
             timer
-            for timer in self._scheduled
-            if timer.when() < process.frozen_until_s and timer._context.get(PROCESS) is process  # type: ignore[attr-defined]
+            for when, timer in self._scheduled
+            if when < process.frozen_until_s and timer._context.get(PROCESS) is process
         ]
         for timer in sorted(due, key=lambda timer: timer.when()):
-            timer._when = process.next_thaw_s()  # type: ignore[attr-defined]
+            timer._when = process.next_thaw_s()
+        self._scheduled = [(timer.when(), timer) for _, timer in self._scheduled]
         heapify(self._scheduled)
 
     # Threads.

@@ -250,6 +250,8 @@ class Network:
             if process.fatal_send <= 0:
                 self.world.kill(process, why="kill -9 before something is sent")
                 raise Killed
+        if not self._traps:
+            return
         pair = frozenset((process.host.name, there.name))
         trap = self._traps.get(pair)
         if trap is not None:
@@ -325,7 +327,7 @@ class Network:
 
     def is_cut(self, one: Host, other: Host) -> bool:
         """Tell whether nothing passes between two hosts."""
-        return one is not other and frozenset((one.name, other.name)) in self.cut
+        return bool(self.cut) and one is not other and frozenset((one.name, other.name)) in self.cut
 
     def partition(self, one: Host, other: Host) -> None:
         """Let nothing pass between two hosts."""
@@ -361,7 +363,10 @@ class Network:
         pair = frozenset((one.name, other.name))
         if seconds or self._slow.get(pair):
             self._disturbed_s[pair] = self.world.now_s
-        self._slow[pair] = seconds
+        if seconds:
+            self._slow[pair] = seconds
+        else:
+            self._slow.pop(pair, None)
 
     def quiet_since_s(self, one: Host, other: Host) -> float:
         """Return since when what two hosts send each other has come at once; now, if it does not."""
@@ -373,7 +378,7 @@ class Network:
     def _latency_s(self, one: Host, other: Host) -> float:
         if one is other:
             return self.world.random.uniform(1e-5, 1e-4)
-        slow_s = self._slow.get(frozenset((one.name, other.name)), 0.0)
+        slow_s = self._slow.get(frozenset((one.name, other.name)), 0.0) if self._slow else 0.0
         return self.world.random.uniform(1e-4, 2e-3) + (self.world.random.uniform(0.0, slow_s) if slow_s else 0.0)
 
     def _host(self, ip: str) -> Host:

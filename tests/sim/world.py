@@ -104,7 +104,7 @@ class World:
         from tests.sim.loop import VirtualLoop
         from tests.sim.network import Network
 
-        self.seed, self.root = seed, root
+        self.seed, self.root, self._folder = seed, root, str(root)
         self.random = Random(seed)
         self.ahead_s = 0.0
         """By how much a clock was ahead at most that nobody took to be put right afterwards."""
@@ -116,6 +116,7 @@ class World:
         self.graveyard: list[Process] = []
         self.findings: list[str] = []
         self._numbers = 0
+        self._nobody = Context()
         self._digest = hashlib.sha256()
         self.lines: list[str] = []
         self.first = False
@@ -129,7 +130,7 @@ class World:
 
     def tell(self, who: str, what: str) -> None:
         """Write down that something happened."""
-        line = f"{self.now_s:14.6f} {who:12} {what}".replace(str(self.root), "ROOT")
+        line = f"{self.now_s:14.6f} {who:12} {what}".replace(self._folder, "ROOT")
         self._digest.update(line.encode())
         self.lines.append(line)
         if self.listener is not None:
@@ -188,7 +189,7 @@ class World:
 
     def soon(self, delay_s: float, call: Callable[..., Any], *args: Any, process: Process | None = None) -> None:
         """Do something after so many seconds of the world's time, as a step of a process or of nobody."""
-        context = Context() if process is None else process.context
+        context = self._nobody if process is None else process.context
         self.loop.at(self.now_s + delay_s, call, *args, context=context)
 
 
