@@ -10,6 +10,7 @@ from mesos_gpu.master.model.shared_volumes import adds_up
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.tasks import TERMINAL_STATES
 
 
 class Books:
@@ -21,11 +22,12 @@ class Books:
     def broken(self, state: MasterState) -> str | None:
         """Return the first thing that is wrong with the books, None when all adds up."""
         for agent in state.agents.values():
-            problem = next(_links(state, agent), None) or self._sums(agent)
+            problem = _links(state, agent) or self._sums(agent)
             if problem is not None:
                 return problem
-        for gone in self._added_up.keys() - state.agents.keys():
-            del self._added_up[gone]
+        if len(self._added_up) != len(state.agents):
+            for gone in self._added_up.keys() - state.agents.keys():
+                del self._added_up[gone]
         return next(_frameworks(state), None)
 
     def _sums(self, agent: Agent) -> str | None:
@@ -53,33 +55,44 @@ def differs(state: MasterState, record: Record) -> str | None:
     return None
 
 
-def _links(state: MasterState, agent: Agent) -> Iterator[str]:
-    for task in agent.tasks.values():
-        if state.frameworks[task.framework_id].tasks.get(task.id) is not task:
-            yield f"task {task.id} of agent {agent.id} is not its framework's"
-        if task.held == task.ended:
-            yield f"task {task.id} is {task.state} and {'still' if task.held else 'not'} charged"
+def _links(state: MasterState, agent: Agent) -> str | None:
+    frameworks, agent_id = state.frameworks, agent.id
+    for key, task in agent.tasks.items():
+        framework_id, task_id = key
+        if frameworks[framework_id].tasks.get(task_id) is not task:
+            return f"task {task_id} of agent {agent.id} is not its framework's"
+        document = task.document
+        if document["agent_id"]["value"] != agent_id or task.key != key:
+            return f"task {task.id} of {task.framework_id} on agent {task.agent_id} is booked as {key} of {agent.id}"
+        if task.held == (document["state"] in TERMINAL_STATES):
+            return f"task {task_id} is {task.state} and {'still' if task.held else 'not'} charged"
     if agent.offers and not agent.active:
-        yield f"agent {agent.id} is not active, and {len(agent.offers)} offers of it are out"
-    for offer in agent.offers.values():
-        framework = state.frameworks.get(offer.framework_id)
+        return f"agent {agent.id} is not active, and {len(agent.offers)} offers of it are out"
+    for offer_id, offer in agent.offers.items():
+        if offer.id != offer_id or offer.agent_id != agent.id:
+            return f"offer {offer.id} of agent {offer.agent_id} is booked as {offer_id} of {agent.id}"
+        framework = frameworks.get(offer.framework_id)
         if framework is None or framework.offers.get(offer.id) is not offer:
-            yield f"offer {offer.id} of agent {agent.id} is not its framework's"
+            return f"offer {offer.id} of agent {agent.id} is not its framework's"
     known = state.allocator_feed.allocator
     # What is withheld is free, and the allocator does not know that yet.
     if not state.allocation_due and agent.id not in state.withheld and known.free(agent.id) != agent.free:
-        yield f"agent {agent.id} has {agent.free} free, and the allocator believes {known.free(agent.id)}"
+        return f"agent {agent.id} has {agent.free} free, and the allocator believes {known.free(agent.id)}"
+    return None
 
 
 def _parts(agent: Agent) -> tuple[object, ...]:
     """Return all that `_sums` looks at: equal parts add up alike."""
+    tasks, executors = agent.tasks, agent.executors
     return (
-        (agent.total, agent.used_total, agent.offered, agent.free),
-        tuple((task.framework_id, task.resources, task.unlisted) for task in agent.tasks.values() if task.held),
-        tuple((framework_id, executor.resources) for (framework_id, _), executor in agent.executors.items()),
-        tuple(offer.resources for offer in agent.offers.values()),
-        tuple(agent.used.items()),
-        tuple(agent.offered_to.items()),
+        (agent.total, agent.used_total, agent.offered),
+        (*tasks, *executors, *agent.offers),
+        [task.resources if task.held else None for task in tasks.values()],
+        [task.held and task.unlisted for task in tasks.values()],
+        [executor.resources for executor in executors.values()],
+        [*agent.offers.values()],
+        agent.used.copy(),
+        agent.offered_to.copy(),
     )
 
 
@@ -104,9 +117,20 @@ def _sums(agent: Agent) -> Iterator[str]:
 
 
 def _frameworks(state: MasterState) -> Iterator[str]:
+    tasks = offers = 0
     for framework in state.frameworks.values():
+        tasks, offers = tasks + len(framework.tasks), offers + len(framework.offers)
         if framework.offers and not framework.active:
             yield f"framework {framework.id} is away or deactivated, and {len(framework.offers)} offers to it are out"
+    # All that agents have is their frameworks', and each of it once: then where there are as many, it is the same.
+    agents = state.agents.values()
+    if sum(len(agent.tasks) for agent in agents) != tasks or sum(len(agent.offers) for agent in agents) != offers:
+        yield from _strays(state)
+
+
+def _strays(state: MasterState) -> Iterator[str]:
+    """Yield what frameworks have that is not their agents'."""
+    for framework in state.frameworks.values():
         for offer in framework.offers.values():
             if state.agents[offer.agent_id].offers.get(offer.id) is not offer:
                 yield f"offer {offer.id} is not its agent's"

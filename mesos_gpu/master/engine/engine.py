@@ -20,7 +20,7 @@ from mesos_gpu.master.engine.registrar import Registrar
 from mesos_gpu.master.engine.waiting import Waiting
 from mesos_gpu.master.engine.watchers import Watchers
 from mesos_gpu.master.events.event import Event
-from mesos_gpu.master.events.schedulers import StreamClosed
+from mesos_gpu.master.events.schedulers import Called, HeartbeatSent, StreamClosed
 from mesos_gpu.master.events.timers import Allocate, FailoverExpired, Tick
 from mesos_gpu.master.state.actions import (
     AwaitFailover,
@@ -38,6 +38,9 @@ from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 from mesos_gpu.mesos.timers import Timer
 
 log = logging.getLogger(__name__)
+
+_QUIET = (Tick, Called, HeartbeatSent)
+"""Most of what happens: time that goes by and leads to nothing, and what is only counted. The books are as before."""
 
 
 def clock() -> Moment:
@@ -127,8 +130,7 @@ class Engine:
                 self._store(action, waiting)
             else:
                 self._carry_out(action)
-        # Time that goes by and leads to nothing is most of what happens.
-        if self.state.settings.check_invariants and (actions or not isinstance(event, Tick)):
+        if self.state.settings.check_invariants and (actions or not isinstance(event, _QUIET)):
             problem = self._books.broken(self.state)
             if problem is None and self._registrar.idle:
                 problem = invariants.differs(self.state, self._registrar.record)

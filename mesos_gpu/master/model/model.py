@@ -180,7 +180,8 @@ class Agent:
     """Tasks (framework id, task id) whose end was asked for, with the kill policy; asked again after a reconnection."""
     changes: dict[AgentId, None] = field(default_factory=dict)
     """Where it notes its id when what is free of it changes: the master's own list of them, in order."""
-    _free: tuple[tuple[Resources, ...], Resources] | None = None
+    _free: tuple[Resources | None, Resources, Resources, Resources] = (None, NOTHING, NOTHING, NOTHING)
+    """What is free, last, beside what it was made of."""
 
     @property
     def active(self) -> bool:
@@ -202,10 +203,12 @@ class Agent:
     @property
     def free(self) -> Resources:
         """Return what is neither held nor offered, and what is shared."""
-        parts = (self.total, self.used_total, self.offered)
-        if self._free is None or any(now is not then for now, then in zip(parts, self._free[0], strict=True)):
-            self._free = (parts, free_of(self.total, self.used_total.unallocated(), self.offered.unallocated()))
-        return self._free[1]
+        total, used, offered, free = self._free
+        if total is not self.total or used is not self.used_total or offered is not self.offered:
+            total, used, offered = self.total, self.used_total, self.offered
+            free = free_of(total, used.unallocated(), offered.unallocated())
+            self._free = (total, used, offered, free)
+        return free
 
     def charge(self, framework_id: FrameworkId, resources: Resources) -> None:
         """Book `resources` (allocated) for a framework."""

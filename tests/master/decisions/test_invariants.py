@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,17 @@ def test_books_in_order_are_not_complained_of() -> None:
             "still charged",
         ),
         (lambda s, a, f: setattr(f, "stream_id", None), "is away"),
+        (lambda s, a, f: f.tasks.update(t2=deepcopy(f.tasks["t"])), "task t of framework"),
+        (lambda s, a, f: f.tasks.update(t=deepcopy(f.tasks["t"])), "is not its framework's"),
+        (lambda s, a, f: f.offers.update(o2=replace(*f.offers.values(), id="o2")), "offer o2 is not its agent's"),
+        (
+            lambda s, a, f: (
+                f.tasks.update(t2=f.tasks.pop("t")),
+                a.tasks.update({(f.id, "t2"): a.tasks.pop((f.id, "t"))}),
+            ),
+            "is booked as",
+        ),
+        (lambda s, a, f: f.tasks["t"].document.update(agent_id={"value": "another"}), "on agent another"),
         (lambda s, a, f: setattr(a, "total", a.total + GPU), "the allocator believes"),
     ],
 )
