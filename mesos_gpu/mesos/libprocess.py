@@ -65,6 +65,8 @@ class Message:
     target: str
     name: str
     body: bytes
+    connection: int = 0
+    """Which connection it came over, in the order in which they were accepted; 0: it is this program's own."""
 
 
 class _Head(NamedTuple):
@@ -105,7 +107,9 @@ class MessageDecoder:
     It holds at most one incomplete message: MAX_HEAD and MAX_BODY bytes, and a chunk's line.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, connection: int = 0) -> None:
+        """Begin; `connection` is what messages say that they came over."""
+        self._connection = connection
         self._buffer = bytearray()
         self._head: _Head | None = None
         self._body = bytearray()
@@ -121,7 +125,7 @@ class MessageDecoder:
                 while self._read_head() and self._read_body():
                     assert self._head is not None
                     sender, target, name, _ = self._head
-                    messages.append(Message(sender, target, name, bytes(self._body)))
+                    messages.append(Message(sender, target, name, bytes(self._body), self._connection))
                     self._head = None
             except ProtocolError as error:
                 self.error = error

@@ -1,4 +1,4 @@
-"""How many connections one port holds, and which of them gives way when there is no room for another."""
+"""How many connections one port holds, which gives way when there is no room, and what newer ones have overtaken."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import socket
 import weakref
 from collections.abc import Callable, Iterator
 
+from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.process.front import Front, Use
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,32 @@ class Connections:
         if now_s - self._said_s >= SAY_EVERY_S:
             self._said_s = now_s
             log.warning("%s: those that are idle give way (raise the limit of open files, `ulimit -n`)", words)
+
+
+class Overtaking:
+    """Which connection each sender has spoken over last, while that is open.
+
+    A kernel may deliver what a process sent long after its end. libprocess names a process by its address, so the one
+    before has the name of the one that is there now; what tells them apart is that each has made its own connection.
+    Mesos takes such messages.
+    """
+
+    def __init__(self, is_open: Callable[[int], bool]) -> None:
+        """`is_open` tells whether a connection, by its number, is still there."""
+        self._is_open = is_open
+        self._newest: dict[Pid, int] = {}
+
+    def is_late(self, message: Message) -> bool:
+        """Take note of a message; return whether its sender has spoken over a newer connection, which is open.
+
+        One that is closed does not count: who has lost it speaks over another, or will say everything again.
+        """
+        newest = self._newest.get(message.sender, 0)
+        if 0 < message.connection < newest and self._is_open(newest):
+            return True
+        if message.connection:
+            self._newest[message.sender] = message.connection
+        return False
 
 
 class Listener:

@@ -64,6 +64,7 @@ class Endpoint:
         self._tls, self._same_user_peers = tls, same_user_peers
         self._links = Links(self._link_broken, tls)
         self._connections = Connections(most_connections)
+        self._accepted = 0
         self._listeners: list[TlsListener] = []
         self._plain: list[Listener] = []
         self._socket_path: Path | None = None
@@ -185,8 +186,13 @@ class Endpoint:
             front.close()
         await asyncio.gather(self._links.stop(), close_all({front.lost: front.abort for front in fronts}))
 
+    def is_open(self, connection: int) -> bool:
+        """Return whether a connection that messages came over is still there."""
+        return any(front.number == connection and not front.lost.done() for front in self._connections)
+
     def _front(self, http: Callable[[], asyncio.Protocol]) -> Front:
-        front = Front(http, self._deliver, self._may_send)
+        self._accepted += 1
+        front = Front(http, self._deliver, self._may_send, self._accepted)
         self._connections.admit(front)
         return front
 

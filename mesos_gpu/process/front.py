@@ -39,11 +39,14 @@ class Front(asyncio.Protocol):
         http: Callable[[], asyncio.Protocol],
         deliver: Callable[[Message], bool],
         may_send: Callable[[asyncio.Transport], bool] = lambda transport: True,
+        number: int = 0,
     ) -> None:
         self._make_http, self._deliver, self._may_send = http, deliver, may_send
         self._head: bytearray | None = bytearray()
         self._http: asyncio.Protocol | None = None
-        self._decoder = MessageDecoder()
+        self.number = number
+        """Which one it is of those that were accepted."""
+        self._decoder = MessageDecoder(number)
         self._transport: asyncio.Transport | None = None
         self._unwanted = False
         self._loop = asyncio.get_running_loop()

@@ -42,6 +42,9 @@ class ScriptedMaster:
     def pid(self) -> Pid:
         return self._endpoint.pid("master")
 
+    def pid_of(self, observer: int) -> Pid:
+        return self._endpoint.pid(f"slave-observer({observer})")
+
     def observe(self, number: int) -> None:
         """Take pongs for slave-observer(number)."""
         name = f"slave-observer({number})"

@@ -31,6 +31,7 @@ from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1
 from mesos_gpu.mesos.resource import Document, ResourceDocument
 from mesos_gpu.mesos.uuids import uuid_in
 from mesos_gpu.mesos.version import MESOS_VERSION
+from mesos_gpu.process.connections import Overtaking
 from mesos_gpu.process.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
@@ -88,6 +89,7 @@ class MasterLink:
     def __init__(self, endpoint: Endpoint, deliver: Callable[[Incoming], None]) -> None:
         self._endpoint, self._deliver = endpoint, deliver
         self.master: Pid | None = None
+        self._overtaking = Overtaking(endpoint.is_open)
         self.executors: Executors | None = None
         """Gets what is not for the agent's side of a master."""
         endpoint.spawn(PROCESS_ID, self._on_message, self._on_exited)
@@ -242,6 +244,10 @@ class MasterLink:
             return
         if name not in _FROM_ANYONE and message.sender != self.master:
             log.warning("ignoring %s from %s, which is not our master", name, message.sender)
+            return
+        if message.sender == self.master and self._overtaking.is_late(message):
+            # Of a master that was killed: the one at its address now knows nothing of what it launched last.
+            log.warning("ignoring %s from %s: a later one has come over a newer connection", name, message.sender)
             return
         try:
             document = decode_to_v1(message.name, message.body)

@@ -52,6 +52,8 @@ class Membership:
     ) -> None:
         self.info, self.registration = info, registration
         self.registered = asyncio.Event()
+        self.estranged = True
+        """Whether the master may not know yet what runs here, or has just been told: it has not answered since."""
         self.authentication: Authentication | None = None
         self._state, self._link, self._holdings = state, link, holdings
         self._checkpoints, self._clock = checkpoints, clock
@@ -108,6 +110,7 @@ class Membership:
             return f"cannot write down that the master calls this agent {welcome.agent_id}: {error}"
         if self.registration.standing is not Standing.REGISTERED:
             log.info("registered with %s as %s", self._link.master, welcome.agent_id)
+        self.estranged = False
         self.registration = answered_with(self.registration, welcome.ping_timeout_s)
         self.happened(Cause.ANSWERED)
         if introduced_with not in (None, self._told()):
@@ -116,6 +119,17 @@ class Membership:
         for reconcile in welcome.reconcile:
             self._post(reconcile)
         return None
+
+    def takes(self, launch: ev.RunTask) -> bool:
+        """Return whether tasks may be launched: not between a new beginning with the master and its answer.
+
+        Such a task is not on the list that the master gets, or has got by now, and would run unknown to everybody; a
+        master that counts on it asks for it. Mesos takes it, with a TODO not to: src/slave/slave.cpp, run.
+        """
+        if self.estranged:
+            names = ", ".join(task["task_id"]["value"] for task in launch.tasks)
+            log.warning("ignoring tasks %s: %s has not answered our registration yet", names, self._link.master)
+        return not self.estranged
 
     def ring(self) -> None:
         """Do what is due by now."""
@@ -132,8 +146,10 @@ class Membership:
             level = logging.INFO if cause is Cause.CHANGED else logging.WARNING
             log.log(level, "no longer registered: %s", cause.value)
             self.registered.clear()
-        if cause in _BEGINNINGS and self.authentication is not None:
-            self.authentication.forget()
+        if cause in _BEGINNINGS:
+            self.estranged = True
+            if self.authentication is not None:
+                self.authentication.forget()
         if cause is Cause.PING_MISSED:
             self._link.part()
         for todo in todos:

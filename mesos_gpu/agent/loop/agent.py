@@ -393,10 +393,10 @@ class Agent:
             case KeepResources() | ApplyOperation() | OperationAcknowledged() | ReconcileOperations():
                 self._operate(incoming)
             case ev.RunTask():
-                self._runner.expect()
-                tasks = tuple(t for t in incoming.tasks if self._is_ours(t))
-                unknown = not self.holdings.operations.knows(tasks)
-                self.post(replace(incoming, tasks=tasks, unknown=unknown))
+                if self.membership.takes(incoming):
+                    self._runner.expect()
+                    tasks = tuple(t for t in incoming.tasks if self._is_ours(t))
+                    self.post(replace(incoming, tasks=tasks, unknown=not self.holdings.operations.knows(tasks)))
             case _ if self.suspending is None or not self.suspending.heard(incoming):
                 self.post(incoming)
 

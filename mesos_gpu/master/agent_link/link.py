@@ -24,6 +24,7 @@ from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode_to_v1, encode_from_parts, encode_from_v1
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.authorization import Principal
+from mesos_gpu.process.connections import Overtaking
 from mesos_gpu.process.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class AgentLink:
         self._authenticators, self._only_authenticated = authenticators, only_authenticated
         self._limit = limit or RemovalLimit()
         self._absences = Absences(engine, self._limit, patience_s, most_missing=most_missing)
+        self._introductions = Overtaking(endpoint.is_open)
         self._observers: dict[str, Observer] = {}
         self._made = 0
         self.drivers: Drivers | None = None
@@ -184,6 +186,10 @@ class AgentLink:
         counter = _COUNTERS.get(name)
         if counter is not None:
             self._engine.count(counter)
+        if name in _INTRODUCTIONS and self._introductions.is_late(message):
+            # Of a process that was killed: what it lists may have ended since, and nobody would say so again.
+            log.warning("ignoring %s from %s: a later one has come over a newer connection", name, message.sender)
+            return
         if name in _INTRODUCTIONS and not self._may_register(str(message.sender)):
             log.warning("refusing the registration of the agent at %s: it has not authenticated", message.sender)
             return

@@ -37,6 +37,9 @@ class Wire:
     def pid(self, process_id: str) -> Pid:
         return Pid(process_id, "127.0.0.1", 5051)
 
+    def is_open(self, connection: int) -> bool:
+        return True
+
     def link(self, owner: str, to: Pid) -> None:
         self.linked.append(to)
 

@@ -13,10 +13,14 @@ import pytest
 from mesos_gpu.agent.decisions.registration import Standing
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.errors import ContainerError
-from tests.fakes.master import ScriptedMaster
+from mesos_gpu.mesos import libprocess
+from mesos_gpu.mesos.messages import encode
+from tests.fakes.master import PREFIX, ScriptedMaster
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID
 from tests.support.agent.internal import FRAMEWORK, internal, wait_for
 from tests.support.agent.running import Start
+
+PING = encode(f"{PREFIX}PingSlaveMessage", {"connected": True})
 
 
 async def test_it_registers_with_all_that_a_master_wants_to_know(start: Start, master: ScriptedMaster) -> None:
@@ -197,6 +201,49 @@ async def test_a_broken_link_makes_it_register_again_with_its_tasks(start: Start
         assert again.states("t1") == ["TASK_STARTING", "TASK_RUNNING"]
     finally:
         await again.stop()
+
+
+async def test_a_launch_before_the_answer_to_a_registration_is_not_taken(start: Start, master: ScriptedMaster) -> None:
+    running = await start()
+    master.answers = False
+    master.ping(connected=False)
+    await master.got("ReregisterSlaveMessage")
+    master.run(FRAMEWORK, internal())  # as one that a network has held back
+    master.observe(1)
+    master.ping(connected=False)
+    await master.until(lambda: len(master.pongs) == 1)
+    assert running.agent.state.frameworks.tasks() == []
+    master.answers = True
+    status = {"task_id": {"value": "t1"}, "state": "TASK_STAGING"}
+    master.reconciliations = [{"framework_id": {"value": FRAMEWORK_ID}, "statuses": [status], "framework": FRAMEWORK}]
+    await master.reaches("t1", "TASK_DROPPED")
+    assert running.containers.launched == []
+    master.run(FRAMEWORK, internal("t2"))
+    await master.reaches("t2", "TASK_RUNNING")
+
+
+async def test_what_a_master_sent_that_was_killed_is_late(start: Start, master: ScriptedMaster) -> None:
+    running = await start()
+    here, name = running.endpoint.pid("slave(1)"), f"{PREFIX}RunTaskMessage"
+    _, older = await asyncio.open_connection(here.ip, here.port)
+    _, newer = await asyncio.open_connection(here.ip, here.port)
+
+    def known() -> list[str]:
+        return sorted(task.key.task for task in running.agent.state.frameworks.tasks())
+
+    for writer, task in ((older, "t0"), (newer, "t1"), (older, "late"), (older, "later"), (newer, "t2")):
+        document = {"framework": FRAMEWORK, "pid": "@0.0.0.0:0", "launch_executor": True, "task": internal(task)}
+        writer.write(libprocess.encode(master.pid, here, name, encode(name, document)))
+        if task == "later":
+            # A message from somebody else over that connection, after these: it is answered when they were read.
+            master.observe(1)
+            writer.write(libprocess.encode(master.pid_of(1), here, f"{PREFIX}PingSlaveMessage", PING))
+            await master.until(lambda: len(master.pongs) == 1)
+        elif task != "late":
+            await wait_for(lambda task=task: task in known())
+    assert known() == ["t0", "t1", "t2"]
+    older.close()
+    newer.close()
 
 
 async def test_a_task_that_the_master_believes_here_is_answered_at_re_registration(

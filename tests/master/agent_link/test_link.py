@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.master.service import RunningMaster
+from mesos_gpu.mesos import libprocess
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.messages import decode, encode
 from mesos_gpu.mesos.resource import Document
@@ -61,6 +62,31 @@ async def test_the_bytes_of_a_real_agent_register_it(master: RunningMaster, agen
     assert len(known.capabilities) == 8
     assert known.checkpoint
     assert {a["name"] for a in known.info["attributes"]} == {"gpu_model", "rack"}
+
+
+async def test_what_an_agent_sent_that_was_killed_does_not_bring_back_what_has_ended(
+    master: RunningMaster, agent: ScriptedAgent, scheduler: Scheduler
+) -> None:
+    # The connection of the one before, which a kernel still has something to deliver on.
+    _, older = await asyncio.open_connection(agent.master.ip, agent.master.port)
+    await agent.register()
+    await scheduler.subscribe(framework_info())
+    await scheduler.launch(await scheduler.offer(), task(agent))
+    run = await agent.message("RunTaskMessage")
+    [known] = master.engine.state.agents.values()
+    document: Document = {
+        "slave": agent.info(), "version": "1.12.0", "resource_version_uuid": {"value": OTHER_UUID},
+        "tasks": [{**agent.task_of(run, "TASK_RUNNING"), "task_id": {"value": "ended-long-ago"}}],
+        "frameworks": [run["framework"]],
+    }  # fmt: skip
+    name = f"{PREFIX}ReregisterSlaveMessage"
+    older.write(libprocess.encode(Pid.parse(agent.pid), agent.master, name, encode(name, document)))
+    older.write(libprocess.encode(Pid.parse(agent.pid), agent.master, f"{PREFIX}Unheard", b""))
+    await agent.reregister([agent.task_of(run, "TASK_RUNNING")], [run["framework"]])
+    before = master.engine.state.counters["slave_reregistrations"]
+    older.close()
+    assert before == 1
+    assert [task_id for _, task_id in known.tasks] == ["t"]
 
 
 async def test_a_task_goes_out_in_the_recorded_bytes(
