@@ -13,7 +13,7 @@ from mesos_gpu.container.host.beneath import folder_at, give, make_folders, open
 from mesos_gpu.container.host.sources import Source
 from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.container.spec.config import ContainerConfig, Volume
-from mesos_gpu.container.spec.user_namespace import Numbers, only, own
+from mesos_gpu.container.spec.user_namespace import Numbers, on_the_host, own
 from mesos_gpu.errors import BadInput, ContainerError
 
 SHOWN, SANDBOX = "shown", "sandbox"
@@ -177,7 +177,7 @@ def sources(
     """Return the container with every source of a volume, and its sandbox where it is mounted, in its bundle.
 
     And what has to be held at those places. `roots` as for `prepare_volumes`. In a user namespace of these `ids` all in
-    the task's own folders is its users'; of the host's files only what is the `user`'s, as whom it runs here.
+    the task's own folders is its users'; of the host's files what is the `user`'s, as whom it runs here.
     """
     around = roots or (config.sandbox,)
     held: dict[Path, Source] = {}
@@ -185,7 +185,7 @@ def sources(
     for number, volume in enumerate(config.volumes):
         path = config.sandbox / volume.source
         root = next((root for root in around if path.is_relative_to(root)), path.parent if volume.owned else None)
-        seen = None if ids is None else only(user, ids.running) if root is None else own(user, ids)
+        seen = None if ids is None else on_the_host(user, ids) if root is None else own(user, ids)
         held[bundle / SHOWN / str(number)] = Source(path, root, volume.read_only, seen)
         volumes.append(replace(volume, source=str(bundle / SHOWN / str(number))))
     if config.image is not None or ids is not None:

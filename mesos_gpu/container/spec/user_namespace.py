@@ -2,9 +2,9 @@
 
 As Docker's `userns-remap`: user n of a container is the host's user `first + n`, who owns nothing and may do nothing
 there. Mounts map owners (mount_setattr(2), MOUNT_ATTR_IDMAP): what a task's own user owns on disk is his in the
-container, too, and an image's layers are those of the container's users. Nobody else's number is ever written to disk:
-with it a container's root could leave a program there that is set-user-ID of the host's root. Which range a container
-has is `id_pool`'s to say.
+container, too, and an image's layers are those of the container's users. No other number of the host is ever written to
+disk: with it a container's root could leave a program there that is set-user-ID of the host's root. Which range a
+container has is `id_pool`'s to say.
 """
 
 from __future__ import annotations
@@ -85,17 +85,6 @@ def everyone(ids: IdRange) -> IdMap:
     return IdMap(extent, extent)
 
 
-def only(user: HostUser, ids: IdRange) -> IdMap | None:
-    """Return the map by which a user has of the host's files what is his, and nobody else's; None for root.
-
-    Groups are his own but root's. Root has nothing on the host: that is what the namespace is for.
-    """
-    users, groups = _kept(user, ids)
-    if not users:
-        return None
-    return IdMap(_same(users, ids), _same(groups, ids))
-
-
 def own(user: HostUser, ids: Numbers) -> IdMap | None:
     """Return the map by which all in a task's own folder is its users', as `on_disk` has them; None: none is needed."""
     users, groups = _kept(user, ids.running)
@@ -105,6 +94,19 @@ def own(user: HostUser, ids: Numbers) -> IdMap | None:
         _same(users, ids.running) + _rest(users, ids),
         _same(groups, ids.running) + _rest(groups, ids),
     )
+
+
+def on_the_host(user: HostUser, ids: Numbers) -> IdMap | None:
+    """Return the map by which a container sees a folder of the host's; None: none is needed.
+
+    What is the task's user's is his there, what others in the container write is theirs as in `own`, and all else has
+    the owner that it has, whose number is nobody's in the container. Without a number the kernel would let nobody
+    change it: not even who may write to it as everybody may (a /scratch of mode 1777).
+    """
+    found = own(user, ids)
+    if found is None:
+        return None
+    return IdMap(found.uids + _others(found.uids, ids), found.gids + _others(found.gids, ids))
 
 
 def on_disk(who: HostUser, user: HostUser, ids: Numbers) -> HostUser:
@@ -137,6 +139,16 @@ def _rest(numbers: Collection[int], ids: Numbers) -> tuple[Extent, ...]:
         found.append((ids.disk.first + start, ids.running.first + start, number - start))
         start = number + 1
     return tuple(extent for extent in found if extent[2])
+
+
+def _others(mapped: Collection[Extent], ids: Numbers) -> tuple[Extent, ...]:
+    """Return the lines for whoever is not `mapped`, as himself: the host's numbers but for those of containers."""
+    ranges = [(one.first, one.count) for one in (ids.disk, ids.running)]
+    found, start = [], 0
+    for first, count in sorted([*ranges, *((inside, count) for inside, _, count in mapped), (LAST_ID + 1, 0)]):
+        found.append((start, start, first - start))
+        start = max(start, first + count)
+    return tuple(extent for extent in found if extent[2] > 0)
 
 
 @dataclass(frozen=True, slots=True)

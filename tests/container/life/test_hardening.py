@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ import pytest
 from mesos_gpu.container import open_containerizer
 from mesos_gpu.container.host.mounts import current_mounts
 from mesos_gpu.container.life.execution import Execution
-from mesos_gpu.container.life.opening import usual_hardening
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.spec.config import Volume
 from mesos_gpu.container.spec.hardening import MASKED_PATHS
@@ -110,26 +107,6 @@ async def test_a_profile_that_the_agent_has_no_folder_for_is_refused(box: Box) -
         await containerizer.launch(box.config("c", shell="true", linux=LinuxSettings(seccomp_profile="x.json")))
 
 
-async def test_who_makes_processes_without_end_meets_a_limit(box: Box) -> None:
-    """The container's own: the machine has room for all others."""
-    containerizer = await open_containerizer(
-        runtime_dir=box.folder / "other",
-        isolator=FakeIsolator(),
-        cgroups_root=box.cgroups_root,
-        hardening=replace(usual_hardening(), pids_limit=40),
-    )
-    try:
-        await containerizer.recover(())
-        bomb = "for i in $(seq 100); do sleep 1000 & done 2>/dev/null; wait"
-        await containerizer.launch(box.config("bomb", shell=bomb))
-        usage = await containerizer.usage("bomb")
-        assert usage["processes"] <= 40
-        await containerizer.destroy("bomb")
-    finally:
-        await containerizer.close()
-    assert usual_hardening().pids_limit == min(32768, int(Path("/proc/sys/kernel/pid_max").read_text()) // 2)
-
-
 async def test_a_task_that_covers_the_hosts_files_gains_nothing_by_the_hosts_programs(box: Box) -> None:
     """Over /etc it could put passwords of its own, which su, with its set-user-ID bit, believes."""
     folder = box.folder / "mine"
@@ -145,32 +122,6 @@ async def test_a_task_that_covers_the_hosts_files_gains_nothing_by_the_hosts_pro
 async def test_what_gives_away_secrets_of_the_machine_is_hidden(box: Box, runtime: str) -> None:
     look = "; ".join(f"[ ! -e {path} ] || cat {path} 2>/dev/null; ls {path}/ 2>/dev/null" for path in MASKED_PATHS)
     assert await said(box, look, runtime=runtime) == []
-
-
-def freeze(cgroups_root: str, container_id: str) -> None:
-    """Stop a container as its root could who reached its cgroup: by a cgroup that it made in there, where it can."""
-    for mount in current_mounts():
-        if mount.kind == "cgroup" and "freezer" in mount.options:
-            own = Path(mount.path) / cgroups_root / container_id
-            (own / "deeper").mkdir()
-            for pid in (own / "cgroup.procs").read_text().split():
-                (own / "deeper" / "cgroup.procs").write_text(pid)
-            (own / "deeper" / "freezer.state").write_text("FROZEN")
-            (own / "freezer.state").write_text("FROZEN")
-            return
-    (unified,) = [mount.path for mount in current_mounts() if mount.kind == "cgroup2"]
-    (Path(unified) / cgroups_root / container_id / "cgroup.freeze").write_text("1")
-
-
-@pytest.mark.parametrize("grace_s", [0.0, 0.05])
-async def test_a_container_that_was_frozen_can_be_killed(box: Box, grace_s: float) -> None:
-    """Its GPU was gone until somebody thawed it."""
-    containerizer = await box.open()
-    await containerizer.launch(box.config("c", shell="exec sleep 1000", gpus=1))
-    freeze(box.cgroups_root, "c")
-    await containerizer.kill("c", grace_s)
-    await asyncio.wait_for(containerizer.wait("c"), 30)
-    assert box.isolator.free == 4
 
 
 @pytest.mark.parametrize("runtime", ["crun", "runc"])

@@ -20,7 +20,7 @@ from mesos_gpu.container.spec.user_namespace import (
     UserView,
     everyone,
     on_disk,
-    only,
+    on_the_host,
     own,
     read_range,
 )
@@ -78,19 +78,36 @@ def test_with_everyones_map_each_owner_is_the_containers_user_of_that_number(num
     assert seen(everyone(IDS).uids, number) == seen(everyone(IDS).gids, number) == expected
 
 
-@given(user=st.builds(HostUser, numbers, numbers, st.lists(numbers, max_size=5).map(tuple)), number=numbers)
-def test_with_a_users_map_nobody_else_owns_anything_and_root_never(user: HostUser, number: int) -> None:
-    ids = only(user, IDS)
-    if user.uid == 0 or user.uid >= IDS.count:
+@pytest.mark.parametrize("disk", [IDS, IdRange(300000, 65536), IdRange(165536, 65536)], ids=["shared", "own", "beside"])
+@given(
+    user=st.builds(HostUser, numbers, numbers, st.lists(numbers | st.integers(0, 70000), max_size=200).map(tuple)),
+    number=numbers | st.integers(0, 400000),
+)
+def test_in_the_hosts_folders_all_are_who_they_are_but_the_containers_own(
+    disk: IdRange, user: HostUser, number: int
+) -> None:
+    """Nobody of the host's is anybody in the container but the task's user, and each has a number."""
+    both = Numbers(IDS, disk)
+    ids, mine = on_the_host(user, both), own(user, both)
+    if mine is None:
         assert ids is None
         return
     assert isinstance(ids, IdMap)
-    assert seen(ids.uids, user.uid) == IDS.first + user.uid
-    assert seen(ids.uids, 0) is None
-    assert seen(ids.gids, 0) is None
-    if number != user.uid:
-        assert seen(ids.uids, number) is None
-    assert (seen(ids.gids, number) is not None) == (number in (user.gid, *user.groups) and 0 < number < IDS.count)
+    for all_of, of_containers, kept in (
+        (ids.uids, mine.uids, {user.uid}),
+        (ids.gids, mine.gids, {user.gid, *user.groups}),
+    ):
+        assert len(all_of) <= 340
+        shown = seen(all_of, number)
+        if (theirs := seen(of_containers, number)) is not None:
+            assert shown == theirs
+            assert number in disk or number in kept
+        elif number in IDS or number in disk:
+            assert shown is None, "another container's user with these numbers had it"
+        else:
+            assert shown == number
+            assert shown not in IDS
+        assert seen(all_of, 0) == 0
 
 
 @pytest.mark.parametrize("disk", [IDS, IdRange(300000, 65536)], ids=["shared", "own"])

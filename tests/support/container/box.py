@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from mesos_gpu.container import ContainerConfig, Containerizer, open_containerizer
+from mesos_gpu.container.host.mounts import current_mounts
 from mesos_gpu.container.life.provisioner import Images
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.bundle import DEFAULT_PATH
 from mesos_gpu.container.spec.config import ImageAsk, Volume
+from mesos_gpu.container.spec.hardening import Hardening
 from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.container.spec.isolation import NO_LABELS, Isolator
 from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
@@ -88,6 +90,8 @@ class Box:
         driver: DriverFacts | None = None,
         networks: Networks | None = None,
         users: IdPool | None = None,
+        hardening: Hardening | None = None,
+        cfs_quota: bool = False,
     ) -> Containerizer:
         """Return a containerizer over what earlier ones left; `live` is for its recover."""
         containerizer = await open_containerizer(
@@ -99,6 +103,8 @@ class Box:
             driver=driver,
             networks=networks,
             users=users,
+            hardening=hardening,
+            cfs_quota=cfs_quota,
         )
         self._open.append(containerizer)
         await containerizer.recover(live)
@@ -188,3 +194,23 @@ def _command(process: Path) -> bytes:
 IN_PURE_V2 = """
 umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec "$@"
 """
+
+
+def freeze(cgroups_root: str, container_id: str) -> Callable[[], bool]:
+    """Stop a container as its root could who reached its cgroup: by a cgroup that it made in there, where it can.
+
+    Return what tells whether the kernel has stopped all of it.
+    """
+    for mount in current_mounts():
+        if mount.kind == "cgroup" and "freezer" in mount.options:
+            own = Path(mount.path) / cgroups_root / container_id
+            (own / "deeper").mkdir()
+            for pid in (own / "cgroup.procs").read_text().split():
+                (own / "deeper" / "cgroup.procs").write_text(pid)
+            (own / "deeper" / "freezer.state").write_text("FROZEN")
+            (own / "freezer.state").write_text("FROZEN")
+            return lambda: (own / "freezer.state").read_text() == "FROZEN\n"
+    (unified,) = [mount.path for mount in current_mounts() if mount.kind == "cgroup2"]
+    folder = Path(unified) / cgroups_root / container_id
+    (folder / "cgroup.freeze").write_text("1")
+    return lambda: "frozen 1" in (folder / "cgroup.events").read_text()
