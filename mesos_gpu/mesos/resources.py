@@ -212,11 +212,12 @@ class Resources:
         taken: list[Resource] = []
         missing = thousandths
         for role in roles:
-            for resource in self:
-                fits = resource.name == name and resource.role == role and resource.persistence_id is None
-                if fits and isinstance(resource.amount, int) and missing > 0:
+            for resource in self._by_key.values():
+                if resource.name != name or resource.role != role or missing <= 0:
+                    continue
+                if isinstance(resource.amount, int) and resource.persistence_id is None:
                     part = min(missing, resource.amount)
-                    taken.append(replace(resource, amount=part))
+                    taken.append(resource.of_amount(part))
                     missing -= part
         return None if missing > 0 else Resources(taken)
 

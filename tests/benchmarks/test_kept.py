@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -136,3 +139,41 @@ def test_no_quick_benchmark_of_a_name_is_said(
     with pytest.raises(SystemExit):
         check.main()
     assert "no quick benchmark is called lanch" in capsys.readouterr().err
+
+
+LONG = """\
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.kept import figure
+
+figure("key", "what it is", 1.0)
+Path(sys.argv[1]).touch()
+try:
+    time.sleep(600)
+finally:
+    Path(sys.argv[2]).touch()
+"""
+
+
+@pytest.mark.slow
+def test_a_benchmark_that_is_ended_before_it_is_done_keeps_what_it_had(bench: Path, tmp_path: Path) -> None:
+    (tmp_path / "benchmarks" / "mine.py").write_text(LONG)
+    begun, cleared = tmp_path / "begun", tmp_path / "cleared"
+
+    def cut() -> None:
+        while not begun.exists():
+            time.sleep(0.02)
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    main = threading.get_ident()
+    before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    try:
+        threading.Thread(target=cut, daemon=True).start()
+        with pytest.raises(running.BenchCut) as ended:
+            running.run("mine", [str(begun), str(cleared)])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert [one.key for one in ended.value.figures] == ["key"]
+    assert cleared.exists()

@@ -5,7 +5,7 @@ docs/do/placement.md says it in words. With one offer there is nothing to choose
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready
@@ -16,6 +16,7 @@ from mesos_gpu.marathon.matching.placing import (
     POLICY_LABEL,
     asks_for_gpus,
     demand,
+    in_whole_mib,
     largest_card,
     largest_share,
     machine,
@@ -86,6 +87,9 @@ class Choice:
         """By policy, and whether it has the cards that are shared or the GPUs that are given whole."""
         self._nowhere: set[str] = set()
         """What those have in common who have no place here (`RunSpec.alike`): offers only become less."""
+        self._full: set[OfferId] = set()
+        self._exact = True
+        """Whether all that was asked for is whole MiB: else a machine may have a part of one more than a fleet says."""
 
     def place(self, ready: Ready) -> None:
         """Start what has a place, one of each app in turn. What has none stays in `ready`."""
@@ -95,6 +99,11 @@ class Choice:
         unfit: dict[str, set[OfferId]] = {app_id: set() for app_id in apps}
         while apps and self._draft.tokens.left:
             apps = [app_id for app_id in apps if self._place_one(app_id, ready, unfit[app_id])]
+
+    @property
+    def nowhere(self) -> Collection[str]:
+        """Return what those have in common (`RunSpec.alike`) whom surely none of the offers suits."""
+        return self._nowhere if self._exact else ()
 
     def _chooses(self, app_id: str) -> bool:
         spec = self._draft.app(app_id)
@@ -110,12 +119,14 @@ class Choice:
             return False
         shared = self._of_shared(spec)
         wish, fleet = self._demand(spec, shared=shared), self._fleet(policy_of(self._draft, spec), shared=shared)
-        full = {offer_id for offer_id, each in self._offers.items() if each.full}
-        while (place := fleet.best(wish, unfit | full)) is not None:
+        self._exact = self._exact and in_whole_mib(spec)
+        while (place := fleet.best(wish, unfit | self._full)) is not None:
             each = self._offers[OfferId(place.machine)]
             cards = shared_cards(each.offer) if shared and place.cards else ()
             if each.try_app(app_id, spec, ready, tell=False, prefer=[cards[at] for at in place.cards if cards]):
                 self._took(place, wish, each, shared=shared)
+                if each.full:
+                    self._full.add(each.offer.id)
                 return app_id in ready
             unfit.add(each.offer.id)
         if spec.alike is not None:
@@ -160,15 +171,25 @@ class Choice:
             # Not before there is a choice: numpy takes 0.1 s to start, and most Marathons of a box never need it.
             from mesos_gpu.placement.fleet import Fleet
 
-            self._fleets[kind] = Fleet(machines, POLICIES[policy], self._mix(shared=shared))
+            self._fleets[kind] = Fleet(machines, POLICIES[policy], self.mix(shared=shared))
         return self._fleets[kind]
 
-    def _mix(self, *, shared: bool) -> Mix:
+    def mix(self, *, shared: bool) -> Mix:
         """Return the mix of what runs and waits now, of those that take whole GPUs or of those that take parts."""
-        mix = Mix()
-        draft = self._draft
-        for app_id in {*draft.versions, *draft.members, *draft.waiting_apps()}:
+        mix, draft = Mix(), self._draft
+        known: dict[str, Demand | None] = {}
+        # In one order always: of sizes that are asked for equally often the first ones count, and sums depend on it.
+        for app_id in dict.fromkeys((*draft.versions, *draft.members, *draft.waiting.apps())):
             spec = draft.app(app_id)
-            if spec is not None and asks_for_gpus(spec) and self._of_shared(spec) == shared:
-                mix.saw(self._demand(spec, shared=shared), len(draft.members.of(app_id)))
+            if spec is None:
+                continue
+            if (alike := spec.alike) is None or alike not in known:
+                counts = asks_for_gpus(spec) and self._of_shared(spec) == shared
+                size = self._demand(spec, shared=shared) if counts else None
+                if alike is not None:
+                    known[alike] = size
+            else:
+                size = known[alike]
+            if size is not None:
+                mix.saw(size, len(draft.members.of(app_id)))
         return mix

@@ -241,10 +241,11 @@ def _use(
     ready = _ready_by_app(draft) if ready is None else ready
     backoff_s = _next_backoff_s(draft)
     opened, declined = [OpenOffer(draft, offer) for offer in offers], list(unread)
-    Choice(draft, opened).place(ready)
+    choice = Choice(draft, opened)
+    choice.place(ready)
     untried: list[Offer] = []
     for each in opened:
-        each.fill(ready)
+        each.fill(ready, choice.nowhere)
         if each.close(_refuse_s(draft, backoff_s)):
             continue
         if each.cut_short:

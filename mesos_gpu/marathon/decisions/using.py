@@ -5,7 +5,7 @@ Source: Marathon core/matcher/manager/impl/OfferMatcherManagerActor.scala.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from mesos_gpu.marathon.decisions import lifecycle, residency
@@ -85,11 +85,12 @@ class OpenOffer:
         """Return whether as many instances start here as may on one offer."""
         return len(self._started) + self._reserved >= self._draft.settings.max_instances_per_offer
 
-    def fill(self, ready: Ready) -> None:
+    def fill(self, ready: Ready, nowhere: Collection[str] = ()) -> None:
         """Start instances, one of each app in turn.
 
         For an app with persistent volumes the start may be to reserve what it needs. Those that are started, and those
-        that something was reserved for, leave `ready`.
+        that something was reserved for, leave `ready`. `nowhere`: what those have in common (`RunSpec.alike`) whom
+        this offer does not suit; they are tried only where somebody wants to know why.
         """
         if ready.lines is not None:
             self._fill_by_lines(ready.lines)
@@ -105,6 +106,8 @@ class OpenOffer:
                     self.cut_short = True
                     break
                 spec = specs[app_id]
+                if not self._tells and spec.alike in nowhere:
+                    continue
                 if (alike := spec.alike) in unsuited and alike is not None:
                     # One of those who ask for the same was tried: no other way here, of thousands who wait.
                     self.refuse(app_id, unsuited[alike].reasons)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mesos_gpu.mesos.resource import Resource, merge_ranges
+from mesos_gpu.mesos.resource import Ranges, Resource, subtract_ranges
 from mesos_gpu.mesos.resources import NOTHING, Resources
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
 from mesos_gpu.mesos.shares.gpu_shares import (
     CARDS_ATTRIBUTE,
     GPU_MEM,
     GPU_SLICES,
-    PER_CARD,
     CardLabel,
+    lowest,
     read_cards,
-    units,
+    room_by_card,
 )
 
 
@@ -56,31 +56,34 @@ def _take(
     ask: ShareAsk, usable: Resources, roles: Sequence[str], cards: Mapping[int, CardLabel], prefer: Sequence[int]
 ) -> Resources | None:
     """Return the lowest free units of as many cards as the ask names."""
-    memory, slices = units(usable, GPU_MEM), units(usable, GPU_SLICES)
-    fit = {card for card in memory if len(slices.get(card, ())) >= ask.weight and _wanted(ask, card, cards)}
-    taken = Resources()
+    memory, slices = room_by_card(usable, GPU_MEM), room_by_card(usable, GPU_SLICES)
+    fit = {card for card in memory if slices.get(card, 0) >= ask.weight and _wanted(ask, card, cards)}
+    chosen: list[tuple[int, int]] = []
     for amount in sorted(ask.mem_gib, reverse=True):
-        room = [card for card in fit if len(memory[card]) >= amount]
+        room = [card for card in fit if memory[card] >= amount]
         if not room:
             return None
-        card = min(room, key=lambda card: (card not in prefer, len(memory[card]), card))
+        card = min(room, key=lambda card: (card not in prefer, memory[card], card))
         fit.discard(card)
-        for name, free, count in ((GPU_MEM, memory[card], amount), (GPU_SLICES, slices[card], ask.weight)):
-            taken += _resources(usable, name, card, free[:count], roles)
+        chosen.append((card, amount))
+    taken = Resources()
+    for card, amount in chosen:
+        for name, count in ((GPU_MEM, amount), (GPU_SLICES, ask.weight)):
+            taken += _resources(usable, name, lowest(usable, name, card, count), roles)
     return taken
 
 
 def rooms_of(ask: ShareAsk, resources: Resources, attributes: Sequence[tuple[str, str]]) -> dict[int, tuple[int, int]]:
     """Return the GiB and slices that an offer has of each card that an ask could use, whatever is free of it."""
     cards = read_cards(dict(attributes).get(CARDS_ATTRIBUTE, ""))
-    memory, slices = units(resources, GPU_MEM), units(resources, GPU_SLICES)
-    return {card: (len(memory.get(card, ())), len(slices.get(card, ()))) for card in cards if _wanted(ask, card, cards)}
+    memory, slices = room_by_card(resources, GPU_MEM), room_by_card(resources, GPU_SLICES)
+    return {card: (memory.get(card, 0), slices.get(card, 0)) for card in cards if _wanted(ask, card, cards)}
 
 
 def cards_taken(taken: Resources) -> tuple[int, ...]:
     """Return the cards that resources have parts of, that of the largest part first, as `take_shares` gives them."""
-    memory = units(taken, GPU_MEM)
-    return tuple(sorted(memory, key=lambda card: (-len(memory[card]), card)))
+    memory = room_by_card(taken, GPU_MEM)
+    return tuple(sorted(memory, key=lambda card: (-memory[card], card)))
 
 
 def _wanted(ask: ShareAsk, card: int, cards: Mapping[int, CardLabel]) -> bool:
@@ -91,15 +94,14 @@ def _wanted(ask: ShareAsk, card: int, cards: Mapping[int, CardLabel]) -> bool:
     return ask.card_gib is None or (label is not None and label.mem_units == ask.card_gib)
 
 
-def _resources(usable: Resources, name: str, card: int, positions: Sequence[int], roles: Sequence[str]) -> Resources:
-    """Return these units of a card, each as the resource of `usable` that has it, those of the first roles first."""
-    missing = {card * PER_CARD + position for position in positions}
+def _resources(usable: Resources, name: str, wanted: Ranges, roles: Sequence[str]) -> Resources:
+    """Return these units, each as the resource of `usable` that has it, those of the first roles first."""
     taken: list[Resource] = []
     for resource in sorted(usable, key=lambda resource: [*roles, resource.role].index(resource.role)):
         if resource.name != name or not isinstance(resource.amount, tuple):
             continue
-        here = {unit for unit in missing for first, last in resource.amount if first <= unit <= last}
-        if here:
-            taken.append(replace(resource, amount=merge_ranges(tuple((unit, unit) for unit in here))))
-            missing -= here
+        missing = subtract_ranges(wanted, resource.amount)
+        if missing != wanted:
+            taken.append(replace(resource, amount=subtract_ranges(wanted, missing)))
+            wanted = missing
     return Resources(taken)

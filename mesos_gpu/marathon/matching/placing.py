@@ -6,7 +6,7 @@ app is held against one of them. Of shared cards a thousandth is one of the memo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -33,6 +33,11 @@ def demand(spec: RunSpec, models: Iterable[Offer] = ()) -> Demand:
     mem = milli(spec.document["mem"]) + milli(beside.get("mem", 0))
     # What is not a whole MiB counts as one.
     return Demand(cpus, -(-mem // 1000), spec.gpus, models=_models(spec, tuple(models)) if spec.gpus else frozenset())
+
+
+def in_whole_mib(spec: RunSpec) -> bool:
+    """Return whether what one instance asks for is told exactly by its `demand`."""
+    return not any((asked + beside) % 1000 for name, asked, beside in spec.scalars if name == "mem")
 
 
 def machine(offer: Offer, left: Resources) -> Machine:
@@ -92,7 +97,7 @@ def largest_card(offers: Iterable[Offer]) -> int:
     return max((card.mem_units for offer in offers for card in _shared(offer).values()), default=0)
 
 
-def _shared(offer: Offer) -> dict[int, CardLabel]:
+def _shared(offer: Offer) -> Mapping[int, CardLabel]:
     return read_cards(next((text for name, text in offer.attributes if name == CARDS_ATTRIBUTE), ""))
 
 

@@ -25,6 +25,10 @@ _OPERATORS = {"EQ": "IS"}
 _PLACES = {"/constraints": "/placement/constraints", "/fetch": "/artifacts", "/container/volumes": "/volumes"}
 _SAME = ("cmd", "args", "cpus", "mem", "disk", "gpus", "gpuShare", "user", "env", "secrets", *FIELDS)
 
+_READ_MOST = 256
+_READ: dict[int, tuple[Mapping[str, Any], AppRules, Document]] = {}
+"""Jobs that were read as apps, by identity: a job's document never changes, and is kept here lest another takes its."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobAsked:
@@ -66,17 +70,28 @@ def read_schedule(document: object) -> Schedule:
 
 def run_spec(job: Mapping[str, Any], run_id: str, version: str, rules: AppRules) -> RunSpec:
     """Return what carries out a run of a canonical job. Raises InvalidApp, with paths in the job's document."""
-    try:
-        app = read_app(_as_app(job), replace(rules, enforced_groups=frozenset()))
-    except InvalidApp as error:
-        raise InvalidApp([replace(problem, path=_place(problem.path)) for problem in error.problems]) from None
     definition = {
-        **app,
+        **_read_app(job, rules),
         "id": run_spec_id(job["id"], run_id),
         # A run on a machine that is away may still be going on, or come back: it is never started a second time.
         "unreachableStrategy": "disabled",
     }
     return versioned(definition, version, None)
+
+
+def _read_app(job: Mapping[str, Any], rules: AppRules) -> Document:
+    """Return the app that a canonical job is run as, the same for all its runs: those of the last jobs are kept."""
+    known = _READ.get(id(job))
+    if known is not None and known[0] is job and known[1] == rules:
+        return known[2]
+    try:
+        app = read_app(_as_app(job), replace(rules, enforced_groups=frozenset()))
+    except InvalidApp as error:
+        raise InvalidApp([replace(problem, path=_place(problem.path)) for problem in error.problems]) from None
+    if len(_READ) >= _READ_MOST:
+        _READ.clear()
+    _READ[id(job)] = (job, rules, app)
+    return app
 
 
 def _as_app(job: Mapping[str, Any]) -> Document:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mesos_gpu.mesos.shares.levels import Level, weakest
@@ -108,8 +109,9 @@ def cards_text(cards: Sequence[SharedCard]) -> str:
     return ",".join(f"{card.index}={card.uuid}/{card.mem_units}/{card.level.word}" for card in cards)
 
 
-def read_cards(text: str) -> dict[int, CardLabel]:
-    """Return what `cards_text` wrote; what is not of that form is left out."""
+@lru_cache(maxsize=4096)
+def read_cards(text: str) -> Mapping[int, CardLabel]:
+    """Return what `cards_text` wrote; what is not of that form is left out. An agent says the same in each offer."""
     found = re.findall(r"(\d+)=([^,/]+)/(\d+)(?:/(\w+))?", text)
     return {int(index): CardLabel(uuid, int(mem), level) for index, uuid, mem, level in found}
 
@@ -140,6 +142,21 @@ def room_by_card(resources: Resources, name: str) -> dict[int, int]:
             low, high = max(first, _first(card)), min(last, _first(card + 1) - 1)
             found[card] = found.get(card, 0) + high - low + 1
     return found
+
+
+def lowest(resources: Resources, name: str, card: int, count: int) -> Ranges:
+    """Return the lowest units of `gpu_mem` or `gpu_slices` of a card as ranges: so many, all where there are less."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges_of(resources, name)):
+        low, high = max(first, _first(card)), min(last, _first(card + 1) - 1, max(first, _first(card)) + count - 1)
+        if low > high:
+            continue
+        count -= high - low + 1
+        if found and found[-1][1] == low - 1:
+            found[-1] = (found[-1][0], high)
+        else:
+            found.append((low, high))
+    return tuple(found)
 
 
 def ranges_of(resources: Resources, name: str) -> Ranges:

@@ -16,7 +16,7 @@ from mesos_gpu.marathon.decisions import using
 from mesos_gpu.marathon.decisions.launching import next_launch_s
 from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.engine.ids import ids_from
-from mesos_gpu.marathon.state.actions import Action
+from mesos_gpu.marathon.state.actions import Action, Launch
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import (
     Event,
@@ -31,6 +31,7 @@ from mesos_gpu.marathon.state.events import (
     Subscribed,
     Tick,
 )
+from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
 from tests.support.histories import examples
 from tests.support.marathon import one_by_one as slow
@@ -42,12 +43,14 @@ ASKS: tuple[dict[str, Any], ...] = (
     {"cpus": 2},
     {"gpus": 1},
     {"gpus": 2},
+    {"gpus": 1, "mem": 32.5},
     {"constraints": [["hostname", "UNIQUE"]]},
     {"constraints": [["rack", "LIKE", "r[12]"]]},
     {"portDefinitions": [{"port": 0}]},
 )
 JOBS = (job("one", gpus=1), job("other", gpus=1), job("large", gpus=2, cpus=2))
 FEW = replace(SETTINGS, launch_tokens=3, launch_token_refresh_s=5.0, offer_window_s=0.2, max_instances_per_offer=3)
+UNCOUNTED = replace(FEW, offer_statistics=False)
 
 moves = st.one_of(
     st.tuples(st.just("put"), st.sampled_from(APPS), st.integers(0, 4), st.sampled_from(ASKS)),
@@ -94,9 +97,9 @@ def event(move: tuple[Any, ...], state: State, number: int) -> Event:
             return Tick()
 
 
-def decided(state: State, what: Event, moment: Moment) -> tuple[State, list[Action] | str]:
+def decided(state: State, what: Event, moment: Moment, given: Settings = FEW) -> tuple[State, list[Action] | str]:
     try:
-        return handle(state, what, moment, FEW)
+        return handle(state, what, moment, given)
     except MesosGpuError as error:
         return state, str(error)
 
@@ -123,6 +126,46 @@ def test_decisions_are_those_of_trying_each_app_on_each_offer(history: list[tupl
             assert [key for _, key in fast.waiting.order] == [
                 i.id for i in sorted((one.instances[key] for key in one.waiting), key=lambda i: (i.since_s, i.id))
             ]
+
+
+@settings(max_examples=examples(60))
+@given(st.lists(st.tuples(moves, st.sampled_from([0.0, 0.1, 1.0])), min_size=4, max_size=30))
+def test_where_nobody_counts_offers_the_same_is_decided(history: list[tuple[tuple[Any, ...], float]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Draft, "pick", lambda self: 7)
+        fast = one = State()
+        now_s = T0
+        begin: list[Event] = [Subscribed("F", "m:5050", again=False), *(PutJob(document) for document in JOBS)]
+        for number, (move, after_s) in enumerate([(None, 0.0)] * len(begin) + history):
+            now_s += after_s
+            what = begin[number] if move is None else event(move, fast, number)
+            moments = [Moment(now_s, ids_from(str(UUID(int=number)))) for _ in range(2)]
+            fast, actions = decided(fast, what, moments[0], UNCOUNTED)
+            with slow.one_by_one():
+                one, expected = decided(one, what, moments[1], UNCOUNTED)
+            assert actions == expected
+
+
+def test_what_a_policy_rounds_up_starts_all_the_same() -> None:
+    run = Run(settings=UNCOUNTED)
+    run.subscribe()
+    run.put(app("/a", mem=32.5, gpus=1))
+    offers = [offer(f"O{at}", agent=f"S{at}", host=f"h{at}", mem=32.75, gpus=1) for at in range(2)]
+    launched = [action for action in run.do(Offered(offers)) if isinstance(action, Launch)]
+    assert [action.offer_id for action in launched] == ["O0"]
+
+
+def test_what_has_a_place_nowhere_is_not_held_against_each_offer_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[str] = []
+    match = using.match
+    monkeypatch.setattr(
+        using, "match", lambda spec, *rest, **named: held.append(spec.id) or match(spec, *rest, **named)
+    )
+    run = Run(settings=UNCOUNTED)
+    run.subscribe()
+    run.put(app("/a", gpus=2))
+    run.do(Offered([offer(f"O{at}", agent=f"S{at}", host=f"h{at}", gpus=1) for at in range(9)]))
+    assert held == []
 
 
 def test_one_of_those_that_ask_for_the_same_is_held_against_an_offer(monkeypatch: pytest.MonkeyPatch) -> None:

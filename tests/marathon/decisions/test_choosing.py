@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.marathon.decisions.choosing import Choice
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
+from mesos_gpu.marathon.decisions.using import OpenOffer
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.state.actions import Action, Decline, Launch
+from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import Disconnected, Offered, Rescinded, Tick
 from mesos_gpu.marathon.state.state import restored
 from mesos_gpu.marathon.store.rows import lasting_of, rows_of, saves_of
@@ -238,3 +242,18 @@ def test_what_a_task_has_is_kept_and_known_after_a_restart() -> None:
     (instance,) = restored(again).instances.values()
     assert instance.task is not None
     assert instance.task.whole_cards == (0, 2)
+
+
+def test_of_sizes_asked_for_equally_often_the_first_that_came_count_first() -> None:
+    run = subscribed(*(app(f"/a{at}", gpus=1, cpus=at + 1) for at in range(20)))
+    draft = Draft(run.state, run.moment, SHARED)
+    opened = [OpenOffer(draft, Offer.from_json(each)) for each in (HALF, WHOLE)]
+    typical = Choice(draft, opened).mix(shared=False).typical()
+    assert [size.cpus_milli // 1000 for size in typical.parts] == list(range(1, 20))
+
+
+def test_those_that_ask_for_the_same_are_one_size_of_the_mix() -> None:
+    run = subscribed(app("/a", gpus=1, instances=3), app("/b", gpus=1), app("/c", gpus=2))
+    draft = Draft(run.state, run.moment, SHARED)
+    mix = Choice(draft, [OpenOffer(draft, Offer.from_json(each)) for each in (HALF, WHOLE)]).mix(shared=False)
+    assert sorted((size.gpus, part) for size, part in mix.typical().parts.items()) == [(1, 0.8), (2, 0.2)]

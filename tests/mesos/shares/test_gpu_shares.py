@@ -14,6 +14,7 @@ from mesos_gpu.mesos.shares.gpu_shares import (
     CardPart,
     SharedCard,
     asks_for_shares,
+    lowest,
     offered,
     parts,
     problem,
@@ -149,3 +150,14 @@ def test_room_by_card_is_the_number_of_units_of_each() -> None:
     resources = Resources.parse("gpu_mem:[3-14,1000-1009,2999-3001];gpu_slices:[0-0]")
     assert room_by_card(resources, GPU_MEM) == {0: 12, 1: 10, 2: 1, 3: 2}
     assert room_by_card(resources, GPU_MEM) == {card: len(free) for card, free in units(resources, GPU_MEM).items()}
+
+
+@given(st.sets(st.integers(0, 2030)), st.integers(0, 2), st.integers(0, 20))
+def test_the_lowest_units_of_a_card_are_those_that_a_list_of_all_begins_with(
+    free: set[int], card: int, count: int
+) -> None:
+    text = ",".join(f"{unit}-{unit}" for unit in free)
+    resources = Resources.parse(f"{GPU_MEM}:[{text}]") if free else Resources()
+    found = lowest(resources, GPU_MEM, card, count)
+    numbers = [number for first, last in found for number in range(first, last + 1)]
+    assert numbers == [card * 1000 + position for position in units(resources, GPU_MEM).get(card, [])[:count]]

@@ -5,7 +5,7 @@ What is decided in fewer steps now must come out as it does here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
@@ -31,7 +31,7 @@ from mesos_gpu.marathon.state.turns import Line, Turn, Turns
 class OneByOne(using.OpenOffer):
     """An offer on which every app is tried, whoever was tried before."""
 
-    def fill(self, ready: using.Ready) -> None:
+    def fill(self, ready: using.Ready, nowhere: Collection[str] = ()) -> None:
         self._entries: dict[str, QueueEntry] = getattr(self, "_entries", {})
         apps = list(ready)
         while apps and not self.cut_short:
