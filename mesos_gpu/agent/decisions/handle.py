@@ -24,6 +24,8 @@ from mesos_gpu.mesos.moment import Moment
 def handle(state: AgentState, event: ev.Event, at: Moment) -> list[Action]:
     """Take an event into the books and return what is to be done about it, in order."""
     actions = _decide(state, event, at)
+    if state.doubt and state.met_master and isinstance(event, (ev.Acknowledged, ev.Tick)):
+        actions += _end_doubt(state)
     frameworks, departure = state.frameworks, state.departure
     if frameworks.newly_completed:
         gone = [framework_id for framework_id in frameworks.newly_completed if framework_id not in frameworks.active]
@@ -53,6 +55,14 @@ def _decide(state: AgentState, event: ev.Event, at: Moment) -> list[Action]:
             return _tick(state, at)
         case _:
             assert_never(event)
+
+
+def _end_doubt(state: AgentState) -> list[Action]:
+    """Forget that the machine was restarted, once all is acknowledged that was said to be lost with it."""
+    if any(key in state.streams for key in state.lost):
+        return []
+    state.doubt, state.lost = False, set()
+    return [act.SaveDoubt(doubt=False)]
 
 
 def _tick(state: AgentState, at: Moment) -> list[Action]:

@@ -71,7 +71,13 @@ def report_absent(state: AgentState, key: TaskKey, verdict: Verdict, at: Moment)
     """
     if key in state.streams:
         return []
-    return sending(state, state.streams.add(key, _status(state, key, verdict, at), at.mono_s))
+    actions: list[Action] = []
+    if state.rebooted:
+        # A process that is killed before that is acknowledged is asked again, and sees no restart of the machine.
+        actions = [] if state.doubt else [act.SaveDoubt(doubt=True)]
+        state.lost.add(key)
+        state.doubt = True
+    return actions + sending(state, state.streams.add(key, _status(state, key, verdict, at), at.mono_s))
 
 
 def sending(state: AgentState, forwards: list[Forward]) -> list[Action]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from mesos_gpu.agent.decisions.frameworks import Frameworks
 from mesos_gpu.agent.model.events import Drain, Identity
 from mesos_gpu.agent.model.executors import ExecutorPatience, Stage
-from mesos_gpu.agent.model.updates import UpdateStreams
+from mesos_gpu.agent.model.updates import TaskKey, UpdateStreams
 from mesos_gpu.mesos.ids import ContainerId
 
 
@@ -50,6 +50,10 @@ class AgentState:
     rebooted: bool = False
     """Whether the machine was restarted since the last process, and this one has not registered a second time yet:
     what is not known of may have run, for records of tasks are not synced."""
+    doubt: bool = False
+    """Whether the disk says so, for the next process: until all that was said to be lost is acknowledged."""
+    lost: set[TaskKey] = field(default_factory=set)
+    """What was said to be lost with the restart, and may not be acknowledged yet."""
     met_master: bool = False
     """Whether this process has registered once."""
 

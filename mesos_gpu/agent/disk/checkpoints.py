@@ -28,6 +28,7 @@ LATEST = "latest"
 HOLDINGS = "resources_and_operations.state"
 SENTINEL = "executor.sentinel"
 FRAMEWORK_PID = "framework.pid"
+DOUBT = "rebooted"
 
 _encoder = msgspec.json.Encoder()
 
@@ -66,6 +67,17 @@ class Checkpoints:
     def save_boot_id(self, boot_id: str) -> None:
         """Remember which run of the machine this is."""
         write_atomic(self.meta / "boot_id", boot_id.encode(), durable=True)
+
+    def save_doubt(self, *, doubt: bool) -> None:
+        """Remember, or no longer, that the machine was restarted and not all is told yet that was lost with it.
+
+        A power cut makes it so again: nothing is synced.
+        """
+        path = self.meta / "slaves" / self.agent_id / DOUBT
+        if doubt:
+            write_atomic(path, b"")
+        else:
+            path.unlink(missing_ok=True)
 
     def save_agent(self, info: Document) -> None:
         """Remember who this agent is; `latest` follows the file, so a link never leads to nothing."""

@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 from mesos_gpu.agent.decisions.from_executors import LIBPROCESS_PID
 from mesos_gpu.agent.decisions.replay import ExecutorRun, Run, replay, replay_executor
 from mesos_gpu.agent.disk.checkpoints import (
+    DOUBT,
     FRAMEWORK_PID,
     HOLDINGS,
     LATEST,
@@ -44,6 +45,8 @@ class Recovered:
 
     agent: Document | None = None
     rebooted: bool = False
+    doubt: bool = False
+    """Whether what the machine's last restart has lost was not all told: it was restarted now, or a process ago."""
     frameworks: dict[str, FrameworkInfo] = field(default_factory=dict)
     drivers: dict[str, str] = field(default_factory=dict)
     """Where frameworks' scheduler drivers are, by framework id."""
@@ -86,9 +89,13 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
         driver = _text(framework / FRAMEWORK_PID)
         if driver is not None:
             drivers[framework.name] = driver
+    rebooted = _boot_id(meta / "boot_id", boot_id) != boot_id
+    if rebooted:
+        checkpoints.save_doubt(doubt=True)  # before the boot id is: the next process sees no difference any more
     return Recovered(
         agent=agent,
-        rebooted=_boot_id(meta / "boot_id", boot_id) != boot_id,
+        rebooted=rebooted,
+        doubt=rebooted or (folder / DOUBT).exists(),
         frameworks=found,
         drivers=drivers,
         runs=tuple(runs),

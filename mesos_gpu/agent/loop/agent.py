@@ -216,7 +216,7 @@ class Agent:
         live += [] if found.rebooted else [e.container_id for e, _, complete in executors if not complete]
         await self.containers.recover([container_id for container_id in live if container_id is not None])
         self._recover_devices(self.containers.containers())
-        self._runner.rebooted = self.state.rebooted = found.rebooted
+        self._runner.rebooted, self.state.rebooted, self.state.doubt = found.rebooted, found.doubt, found.doubt
         for task, pending in tasks:
             self._performer.perform(adopt_task(self.state, frameworks[task.key.framework], task, pending))
         for executor, hosted, complete in executors:

@@ -74,6 +74,8 @@ class Performer:
                 self.checkpoints.close_run(action.key, action.container_id)
             case act.Discard():
                 self.collector.discard(action.paths)
+            case act.SaveDoubt():
+                self.checkpoints.save_doubt(doubt=action.doubt)
             case act.SaveDrain():
                 drain = action.drain
                 config = None if drain is None else {"max_grace_s": drain.max_grace_s, "gone": drain.gone}

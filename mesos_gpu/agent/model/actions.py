@@ -205,13 +205,20 @@ class SaveDrain:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveDoubt:
+    """Checkpoint that the machine was restarted and not all is told that was lost with it, or that it is."""
+
+    doubt: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Everything is killed: the agent may exit."""
 
     why: str
 
 
-OnDisk: TypeAlias = SaveFramework | SaveTask | SaveExecutor | NoteRun | Log | Close | Discard | SaveDrain
+OnDisk: TypeAlias = SaveFramework | SaveTask | SaveExecutor | NoteRun | Log | Close | Discard | SaveDrain | SaveDoubt
 ToMaster: TypeAlias = Forward | ExecutorGone | ToFramework
 OfExecutors: TypeAlias = Welcome | ToExecutor | CloseStream | Reconnect
 OfContainers: TypeAlias = Launch | Watch | Kill | Resize | Forget | BeginChecks | EndChecks

@@ -11,7 +11,7 @@ from mesos_gpu.marathon.state.draft import Draft
 def heed_the_clock(draft: Draft) -> None:
     """Reset times that lie further ahead than this clock allows: they were noted when the clock was ahead."""
     now_s, settings = draft.now_s, draft.settings
-    if draft.watched_s > now_s or not draft.watched_s:
+    if max(draft.watched_s, draft.latest_s) > now_s or not draft.watched_s:
         _heed_in_instances(draft)
     for app_id, known in list(draft.backoffs.items()):
         if known.reference_s > now_s:

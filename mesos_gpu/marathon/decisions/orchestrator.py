@@ -104,11 +104,14 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
     An API event that cannot be done raises what the caller did wrong (see `requests`); the state stays as it was.
     """
     draft, requested = Draft(state, moment, settings), False
+    if isinstance(event, Tick) or draft.now_s < draft.latest_s:
+        # At once: the next tick would be put off until the time that the clock has led to.
+        heed_the_clock(draft)
+    draft.latest_s = draft.now_s
     match event:
         case Subscribed() | Disconnected() | Offered() | Rescinded() | Status() | FrameworkError() | CallFailed():
             _take_news(draft, event)
         case Tick():
-            heed_the_clock(draft)
             draft.watched_s = draft.now_s
             use_held(draft)
             watch(draft)

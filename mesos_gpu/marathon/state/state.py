@@ -87,6 +87,8 @@ class Books(Lasting):
     reconcile_at_s: float | None = None
     watched_s: float = 0.0
     """When all instances were last looked at for what is due as time passes."""
+    latest_s: float = 0.0
+    """When the last event came, by the clock of then."""
     health: Table[Results] = field(default_factory=Table)
     """Results of health checks by task id; a new process begins without any."""
     readiness: Table[ReadinessChecked] = field(default_factory=Table)

@@ -194,10 +194,32 @@ def test_a_task_from_before_a_restart_of_the_machine_may_have_run() -> None:
         "TASK_GONE",
         "The task is unknown to the agent since its machine was restarted",
     )
+    assert state.doubt, "until that is acknowledged, the next process is to say the same"
     # What a master asks for when it is met again was launched since, and never got here.
     handle(state, ev.Registered(), at())
     (status,) = sent(handle(state, ev.Reconcile(key("later"), partition_aware=True), at()))
     assert status["state"] == "TASK_DROPPED"
+
+
+def test_what_was_lost_with_a_restart_of_the_machine_is_remembered_until_that_is_acknowledged() -> None:
+    state = connected()
+    state.rebooted, state.doubt, state.met_master = True, True, False
+    assert kinds(handle(state, ev.Tick(), at())) == [], "nobody has asked yet"
+    handle(state, ev.Registered(), at())
+    (status,) = sent(handle(state, ev.Reconcile(key("lost"), partition_aware=True), at()))
+    handle(state, ev.Registered(), at(1.0))
+    assert "SaveDoubt" not in kinds(handle(state, ev.Tick(), at(2.0)))
+    actions = handle(state, ev.Acknowledged(key("lost"), status["uuid"]), at(3.0))
+    assert [action.doubt for action in actions if isinstance(action, act.SaveDoubt)] == [False]
+    assert kinds(handle(state, ev.Tick(), at(4.0))) == []
+
+
+def test_a_loss_that_is_told_late_is_remembered_too() -> None:
+    state = running()
+    state.rebooted = state.met_master = True
+    actions = handle(state, ev.KillTask(key("lost")), at())
+    assert kinds(actions)[0] == "SaveDoubt"
+    assert state.doubt
 
 
 def test_a_reconciled_task_that_has_ended_here_ended_as_it_did() -> None:

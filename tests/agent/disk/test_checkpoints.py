@@ -74,8 +74,19 @@ def test_everything_written_is_found(checkpoints: Checkpoints) -> None:
     assert found.drain == {"gone": True}
 
 
-def test_another_boot_is_noticed(checkpoints: Checkpoints) -> None:
-    assert recovered(checkpoints, "boot-2").rebooted
+def test_another_boot_is_noticed_and_that_something_may_be_lost_by_the_processes_after_it(
+    checkpoints: Checkpoints,
+) -> None:
+    assert not recovered(checkpoints).doubt
+    found = recovered(checkpoints, "boot-2")
+    assert (found.rebooted, found.doubt) == (True, True)
+    checkpoints.save_boot_id("boot-2")
+    found = recovered(checkpoints, "boot-2")
+    assert not found.rebooted
+    assert found.doubt, "the one before may have been killed before it said so"
+    checkpoints.save_doubt(doubt=False)
+    assert not recovered(checkpoints, "boot-2").doubt
+    checkpoints.save_doubt(doubt=False)
 
 
 def test_only_the_latest_run_of_an_executor_counts(checkpoints: Checkpoints) -> None:

@@ -11,7 +11,7 @@ from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.messages import devolve
 from tests.fakes.containerizer import FakeContainerizer
 from tests.fakes.master import ScriptedMaster
-from tests.support.agent.documents import AGENT_ID, framework
+from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, framework
 from tests.support.agent.internal import FRAMEWORK, internal, wait_for
 from tests.support.agent.running import Start
 
@@ -71,6 +71,21 @@ async def test_after_a_reboot_nothing_is_taken_up_again(start: Start, master: Sc
     assert second.containers.recovered == frozenset()
     update = await master.reaches("t1", "TASK_GONE")
     assert "machine was restarted" in update["status"]["message"]
+
+
+async def test_what_a_reboot_has_lost_is_said_so_also_by_the_next_process(start: Start, master: ScriptedMaster) -> None:
+    first = await start()
+    await first.die()
+    status = {"task_id": {"value": "lost"}, "state": "TASK_RUNNING"}
+    master.reconciliations = [{"framework_id": {"value": FRAMEWORK_ID}, "statuses": [status], "framework": FRAMEWORK}]
+    master.acknowledges = False
+    second = await start(FakeContainerizer(gpus=4), boot="boot-2")
+    await master.reaches("lost", "TASK_GONE")
+    await second.die()
+    said = len(master.states("lost"))
+    await start(FakeContainerizer(gpus=4), boot="boot-2")
+    await master.until(lambda: len(master.states("lost")) > said)
+    assert set(master.states("lost")) == {"TASK_GONE"}
 
 
 @pytest.mark.parametrize("dies", [False, True])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
+from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.state.actions import Decline, Kill, Launch, Reconcile, Revive
 from mesos_gpu.marathon.state.events import KillTasks, Offered, Tick
@@ -23,6 +25,10 @@ def ahead(**settings: float) -> Run:
     (task,) = run.tasks()
     run.do(status(task), after_s=1)
     return run
+
+
+def tick_in_s(run: Run) -> float:
+    return (next_tick_s(run.state, run.settings, run.moment) or inf) - run.now_s
 
 
 def test_an_app_in_backoff_starts_again() -> None:
@@ -51,6 +57,26 @@ def test_tasks_are_asked_about_and_offers_asked_for() -> None:
     run.do(Tick())
     assert only(run.do(Tick(), after_s=600), Reconcile)
     assert only(run.put(app("/b")), Revive)
+
+
+def test_offers_are_asked_for_also_when_no_tick_has_come_since() -> None:
+    run = ahead()
+    for n in range(SETTINGS.revive_burst):
+        run.put(app(f"/b{n}"))
+    run.now_s -= YEARS
+    if not only(run.put(app("/late")), Revive):
+        assert tick_in_s(run) <= SETTINGS.revive_burst * SETTINGS.min_revive_interval_s
+        run.do(Tick(), after_s=tick_in_s(run))
+    assert not run.state.revive_due
+
+
+def test_what_is_due_soon_is_not_put_off_by_what_happens_before_the_next_tick() -> None:
+    run = ahead()
+    (task,) = run.tasks()
+    assert only(run.do(KillTasks([task], "d")), Kill)
+    run.now_s -= YEARS
+    run.put(app("/b"))
+    assert tick_in_s(run) <= SETTINGS.kill_retry_s
 
 
 def test_instances_are_started_though_all_tokens_were_taken() -> None:
