@@ -53,9 +53,9 @@ from mesos_gpu.agent.views.pods import pods_shown
 from mesos_gpu.agent.views.state_json import promised_gpus
 from mesos_gpu.boot import read_boot_id
 from mesos_gpu.container import Containerizer, enter_private_mounts, open_containerizer
-from mesos_gpu.container.host.file_locks import taken
 from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
+from mesos_gpu.file_locks import locked
 from mesos_gpu.gpu.device import GpuDriver
 from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
@@ -73,9 +73,6 @@ from mesos_gpu.process.secure.tls import Tls, for_children
 from mesos_gpu.simulated.peers import owner_of
 
 log = logging.getLogger(__name__)
-
-_LOCK_WAIT_S = 2.0
-"""What an agent that was killed had just begun to start is executed by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,13 +385,8 @@ def _lock(work_dir: Path) -> int:
 
     A program that an agent is starting when it is killed has the descriptor until it is executed: that is waited for.
     """
-    descriptor = os.open(work_dir / "meta" / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        free = taken(descriptor, _LOCK_WAIT_S)
-    except OSError:
-        free = False
-    if not free:
-        os.close(descriptor)
+    descriptor = locked(work_dir / "meta" / ".lock")
+    if descriptor is None:
         raise Conflict(f"another agent is running with --work_dir={work_dir}")
     return descriptor
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import itertools
 import os
 import shutil
@@ -15,6 +14,7 @@ import msgspec
 
 from mesos_gpu.boot import read_boot_id
 from mesos_gpu.errors import Conflict, ImageError
+from mesos_gpu.file_locks import locked
 from mesos_gpu.images.layers import Extracted
 from mesos_gpu.images.records import LayerRecord, write_record
 
@@ -42,12 +42,9 @@ class Folders:
         if self.directory.stat().st_uid != os.geteuid():
             raise ImageError(f"{self.directory} belongs to another user; choose another --docker_store_dir")
         self.directory.chmod(0o700)
-        lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise Conflict(f"another process uses the image store {self.directory}; see --docker_store_dir") from None
+        lock = locked(self.directory / "lock")
+        if lock is None:
+            raise Conflict(f"another process uses the image store {self.directory}; see --docker_store_dir")
         self._lock = lock
         for folder in (self._layers, self._downloads, self._unpacking, self._trash):
             folder.mkdir(mode=0o700, exist_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mesos_gpu.errors import Conflict, NotFound, Unavailable
+from mesos_gpu.file_locks import locked
 from mesos_gpu.local import record
 from mesos_gpu.local.credentials import FOLDER
 from mesos_gpu.local.layouts import FILE as POOLS
@@ -86,15 +86,15 @@ def purge(work_dir: Path) -> list[str]:
 @contextmanager
 def _locked(work_dir: Path) -> Iterator[None]:
     try:
-        lock = (work_dir / LOCK).open("rb+")
+        lock = locked(work_dir / LOCK, make=False)
     except OSError as error:
         raise Unavailable(f"cannot remove what is in {work_dir}: {error.strerror}") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Conflict(f"a box runs in {work_dir}; `mesos-gpu down --purge` stops it first") from None
+    if lock is None:
+        raise Conflict(f"a box runs in {work_dir}; `mesos-gpu down --purge` stops it first")
+    try:
         yield
+    finally:
+        os.close(lock)
 
 
 def _remove(path: Path) -> None:

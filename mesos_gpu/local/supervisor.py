@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
 import shutil
@@ -18,6 +17,7 @@ from typing import IO, Any
 import msgspec
 
 from mesos_gpu.errors import Conflict, MesosGpuError, Unavailable
+from mesos_gpu.file_locks import locked
 from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.local import plan
 from mesos_gpu.local.control import Control, socket_path
@@ -136,28 +136,33 @@ class Supervisor:
         work_dir = self._options.work_dir
         try:
             work_dir.mkdir(parents=True, exist_ok=True)
+            self._take(work_dir)
             for folder in (work_dir / "log", work_dir / "run", work_dir / "marathon", work_dir / "master"):
                 folder.mkdir(mode=PRIVATE, exist_ok=True)
                 folder.chmod(PRIVATE)  # one of a box of before, too
             if not self._options.open:
                 prepare_credentials(work_dir, self._options.members)
             prepare_network(work_dir)
-            # The lock dies with this process, however it dies.
-            self._lock = (work_dir / "lock").open("wb")
         except OSError as error:
             raise Unavailable(
                 f"cannot use {work_dir} as work_dir: {error.strerror}; choose another --work_dir"
             ) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        self._records.remove()
+
+    def _take(self, work_dir: Path) -> None:
+        """Have the folder, before anything in it is changed, until this process dies, however it does.
+
+        Raises Conflict, OSError.
+        """
+        lock = locked(work_dir / "lock")
+        if lock is None:
             box = self._records.read()
             where = "" if box is None else f": master {box.master.url}, Marathon {box.marathon.url}"
             raise Conflict(
                 f"a box is already running in {work_dir}{where}; "
                 "`mesos-gpu down` stops it, and another --work_dir makes a second one"
-            ) from None
-        self._records.remove()
+            )
+        self._lock = os.fdopen(lock, "wb")
 
     async def _start(self) -> tuple[Box, GpuChoice]:
         self._gpus = gpus = choose_gpus(self._options)
