@@ -67,7 +67,7 @@ ROWS: Sequence[Row] = (
     Row("group update", "apps.group:update", "Change GROUP by KEY=VALUE, by a file, or by both."),
     Row("group scale", "apps.group:scale", "Multiply the instances of every app in GROUP by FACTOR, rounded up."),
     Row("group remove", "apps.group:remove", "Remove GROUP and everything in it."),
-    Row("pod", "", "Pods: containers that run side by side, each with GPUs of its own.", RUN),
+    Row("pod", "", "Pods: containers that run side by side, on the GPUs of their pod.", RUN),
     Row("pod add", "apps.pod:add", "Add the pod that FILE (JSON or YAML) defines."),
     Row("pod list", "apps.pod:list_pods", "List the pods and how they are."),
     Row("pod show", "apps.pod:show", "Print everything that Marathon knows of POD: its definition and its instances."),

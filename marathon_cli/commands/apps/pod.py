@@ -1,4 +1,4 @@
-"""`mesos-gpu pod`: containers that run side by side, each with GPUs of its own."""
+"""`mesos-gpu pod`: containers that run side by side, on the GPUs of their pod."""
 
 from __future__ import annotations
 
