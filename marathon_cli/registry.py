@@ -218,7 +218,7 @@ ROWS: Sequence[Row] = (
     ),
     Row("agent decommission", "operate.agent:decommission", "End all tasks of AGENT and never let it come back."),
     Row("queue", "", "The launch queue: what waits for resources, and what the last offers lacked.", LOOK, "list"),
-    Row("queue list", "look.queue:list_queue", "List what waits to be launched."),
+    Row("queue list", "look.queue:list_queue", "List what waits to be launched: apps, pods, and runs of jobs."),
     Row(
         "queue summary",
         "look.queue:summary",

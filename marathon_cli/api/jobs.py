@@ -27,6 +27,11 @@ class Jobs:
         """Return one job."""
         return self.server.object_of(self.server.call("GET", _path(job_id), query={"embed": list(embed)}), "a job")
 
+    def waiting(self) -> dict[str, int]:
+        """Return how many runs wait for an offer, by job."""
+        found = self.server.list_of(self.server.call("GET", "/v1/queue"), "a queue of runs")
+        return {str(item.get("jobId")): len(item.get("runs") or []) for item in found}
+
     def add(self, document: Mapping[str, Any]) -> Document:
         """Create a job. Raises Conflict when it is there, InvalidForServer."""
         return self.server.object_of(self.server.call("POST", "/v1/jobs", body=document), "a job")

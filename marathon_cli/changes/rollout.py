@@ -174,5 +174,5 @@ def waits_for_offers(queue: Sequence[Mapping[str, Any]], aim_id: str) -> bool:
 
 
 def id_of(item: Mapping[str, Any]) -> str:
-    """Return the id of the app or pod that an item of the launch queue is about."""
-    return str((item.get("app") or item.get("pod") or {}).get("id"))
+    """Return the id of the app, pod or job that an item of the launch queue is about."""
+    return str((item.get("app") or item.get("pod") or item.get("job") or {}).get("id"))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from marathon_cli.api.jobs import Jobs
 from marathon_cli.api.plan import smallest_change
 from marathon_cli.clients.cluster import Cluster, owners
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused
@@ -31,6 +32,26 @@ def inquire(marathon: Marathon, app_id: str, say: Callable[[str], None]) -> Situ
     info = marathon.info()
     features = (info.get("marathon_config") or {}).get("features")
     situation["takes_gpu_offers"] = features is None or "gpu_resources" in features
+    return _around(marathon, situation, say, ordered=app_id if "order" in queued else None)
+
+
+def inquire_job(marathon: Marathon, job: Mapping[str, Any], say: Callable[[str], None]) -> Situation | None:
+    """Return all that is known of a job's runs that wait for an offer; None where none does."""
+    from mesos_gpu.marathon.why.of_jobs import run_document, wish_of_run
+
+    waiting = Jobs(marathon).waiting().get(str(job.get("id")), 0)
+    if not waiting:
+        return None
+    document = run_document(job, (marathon.info().get("marathon_config") or {}).get("mesos_role"))
+    queued = {"count": waiting, "delay": {"timeLeftSeconds": 0}}
+    situation = {"app": document, "wish": wish_of_run(document), "queued": queued, "now": datetime.now(timezone.utc)}
+    return _around(marathon, situation, say, ordered=None)
+
+
+def _around(
+    marathon: Marathon, situation: dict[str, Any], say: Callable[[str], None], *, ordered: str | None
+) -> Situation:
+    """Return a Situation with what the agents and the master say; `ordered` is the app if it waits in order."""
     try:
         cluster = Cluster.of(marathon)
         agents = cluster.agents()
@@ -38,7 +59,7 @@ def inquire(marathon: Marathon, app_id: str, say: Callable[[str], None]) -> Situ
         say(f"the agents cannot be asked, so only Marathon's view is shown: {error}")
         return Situation(**situation, agents_known=False)
     try:
-        judging = Judging.of(document, wish, queued, agents)
+        judging = Judging.of(situation["app"], situation["wish"], situation["queued"], agents)
         if full := judging.full():
             apps = owners(marathon.tasks())
             on_agents = cluster.tasks(full)
@@ -47,7 +68,7 @@ def inquire(marathon: Marathon, app_id: str, say: Callable[[str], None]) -> Situ
         roles = cluster.roles()
     finally:
         cluster.close()
-    change = smallest_change(marathon, app_id) if "order" in queued else None
+    change = smallest_change(marathon, ordered) if ordered is not None else None
     return Situation(**situation, **judging.fields(), roles=roles, ordered_change=change)
 
 

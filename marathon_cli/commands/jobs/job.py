@@ -73,7 +73,7 @@ def add(console: Console, file: str | None, no_validate: bool, dry_run: bool) ->
             jobs.remove(str(job["id"]), stop_runs=True)  # all of it, or nothing
             raise
     value = {**job, "schedules": added} if added else job
-    count = f" with {len(added)} schedules" if added else ""
+    count = f" with {len(added)} schedule{'s' if len(added) != 1 else ''}" if added else ""
     console.tell(
         f"Added {job['id']}{count}; `mesos-gpu job run {job['id']}` runs it now", value, names=[str(job["id"])]
     )

@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from marathon_cli.api.cluster import Cluster
+from marathon_cli.api.jobs import Jobs
 from marathon_cli.changes.rollout import id_of, reasons_of
 from marathon_cli.clients.client import Marathon
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.names import app_id
 from marathon_cli.screen.output import Column, Table
-from mesos_gpu.errors import NotFound
+from mesos_gpu.errors import NotFound, Refused
 
 _NONE = "nothing waits to be launched"
 _LIST = (
@@ -49,11 +50,12 @@ REASONS = (
 @target_options
 @pass_console
 def list_queue(console: Console) -> None:
-    """List what waits to be launched."""
-    cluster = Cluster(console.marathon())
+    """List what waits to be launched: apps, pods, and runs of jobs."""
+    marathon = console.marathon()
+    cluster, jobs = Cluster(marathon), Jobs(marathon)
 
     def look() -> None:
-        found = sorted(cluster.queue(), key=id_of)
+        found = sorted([*cluster.queue(), *_runs(jobs)], key=id_of)
         console.show(
             found, table=lambda: Table(_LIST, [_row(item) for item in found]), names=[*map(id_of, found)], none=_NONE
         )
@@ -126,6 +128,15 @@ def _find(marathon: Marathon, name: str, *, last_offers: bool = False) -> Mappin
             return item
     waiting = ", ".join(id_of(item) for item in queue) or "nothing does"
     raise NotFound(f"{wanted} does not wait to be launched; what waits: {waiting}")
+
+
+def _runs(jobs: Jobs) -> list[dict[str, Any]]:
+    """Return the jobs of which runs wait; none from a Marathon that knows no jobs."""
+    try:
+        waiting = jobs.waiting()
+    except (NotFound, Refused):
+        return []
+    return [{"job": {"id": name}, "count": count} for name, count in waiting.items()]
 
 
 def _row(item: Mapping[str, Any]) -> list[object]:

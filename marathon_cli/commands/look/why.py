@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import click
 
+from marathon_cli.api.jobs import Jobs
+from marathon_cli.clients.client import Marathon
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Column, Table, display_width, printable, say, table_lines
 from marathon_cli.screen.paragraphs import say_paragraph, terminal, wrapped
 from marathon_cli.show.last_words import last_words
-from marathon_cli.show.why_facts import inquire
+from marathon_cli.show.why_facts import inquire, inquire_job
+from mesos_gpu.errors import NotFound, Refused
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
 from mesos_gpu.marathon.why.answer import REASONS, Answer, answer
 from mesos_gpu.marathon.why.judge import Verdict
@@ -31,11 +34,11 @@ def why(console: Console, app_id: str) -> None:
     Tasks that fail one after the other, and images that cannot be had, are named first, with the end of what the last
     task wrote. The smallest change that would start one more instance is named: of the app, its role's quota, of what
     else runs, or of the machines. Each agent is held against what one instance asks for: what it lacks now, and what it
-    can never have. APP may be a pod. The exit status is 0 whatever the answer is; programs read `state` with -o json:
-    running, starting, stopped, delayed, blocked, waiting or impossible.
+    can never have. APP may be a pod or a job. The exit status is 0 whatever the answer is; programs read `state` with
+    -o json: running, starting, stopped, delayed, blocked, waiting or impossible.
     """
     marathon = console.marathon()
-    found = answer(inquire(marathon, canonical_id(app_id), say))
+    found = _found(marathon, app_id)
     failure = found.failure
     wrote = None if failure is None else last_words(console.mesos(marathon), failure.task_id, failure.agent_id)
     if console.form not in ("table", "wide"):
@@ -63,6 +66,22 @@ def why(console: Console, app_id: str) -> None:
         click.echo("\nWhat would help:")
         for remedy in found.remedies:
             say_paragraph(remedy, first="  * ")
+
+
+def _found(marathon: Marathon, name: str) -> Answer:
+    try:
+        return answer(inquire(marathon, canonical_id(name), say))
+    except NotFound:
+        try:
+            job = Jobs(marathon).show(name.strip("/").replace("/", "."))
+        except (NotFound, Refused):
+            job = None
+        if job is None:
+            raise
+    from mesos_gpu.marathon.why.of_jobs import without_wait
+
+    situation = inquire_job(marathon, job, say)
+    return without_wait(job) if situation is None else answer(situation)
 
 
 def _agents(found: Answer, count: int) -> None:

@@ -87,6 +87,9 @@ def answer(it: Situation) -> Answer:
     verdicts = sorted(it.verdicts, key=lambda v: order["now" if v.now else "ever" if v.ever else "never"])
     said = said_by_marathon(it.queued)
     kept = _kept(it)
+    if it.wish.is_job and it.queued is not None:
+        words = "a run that waits asks for what the job said when it was started; after a change of the job"
+        remedies = [*remedies, f"{words}: `mesos-gpu job kill {it.wish.id} --all`, `mesos-gpu job run {it.wish.id}`"]
     if kept and state in ("waiting", "blocked", "impossible", "running"):
         remedies = [*remedies, kept]
     change = None if failure is not None or state not in ("waiting", "impossible", "blocked") else _smallest(it)
@@ -108,7 +111,7 @@ def _smallest(it: Situation) -> Change | None:
     """Return the smallest change that would start one more instance; None when there is room, or it is not known."""
     if it.queued is not None and "order" in it.queued:
         return it.ordered_change  # what an app alone would need may go to others
-    if it.queued is None or it.blockers or not it.agents_known or not it.agents:
+    if it.queued is None or it.blockers or not it.agents_known or not it.agents or it.wish.is_job:
         return None
     from mesos_gpu.marathon.why.smallest import smallest  # most answers need none of its imports
 
@@ -142,7 +145,8 @@ def _judged(it: Situation, failure: Failure | None) -> tuple[str, str, list[str]
     if it.queued is None:
         return _not_queued(it, failure)
     waiting = int(it.queued.get("count") or 1)
-    plural = f"{waiting} instance{'s' if waiting != 1 else ''} of {name} wait{'' if waiting != 1 else 's'}"
+    one = "run" if wish.is_job else "instance"
+    plural = f"{waiting} {one}{'s' if waiting != 1 else ''} of {name} wait{'' if waiting != 1 else 's'}"
     left_s = float((it.queued.get("delay") or {}).get("timeLeftSeconds") or 0)
     if left_s > 0:
         if failure is not None:
@@ -171,7 +175,7 @@ def _judged(it: Situation, failure: Failure | None) -> tuple[str, str, list[str]
     slots = room(wish, it.agents, it.verdicts)
     if slots < wish.gang:
         return "impossible", *gang_without_room(wish, slots)
-    ordered = waits_in_order(name, it.queued)
+    ordered = waits_in_order(wish, it.queued)
     if ordered is not None:
         return "waiting", ordered[0], [*ordered[1], *releases(it, able)]
     ready = [verdict for verdict in able if verdict.now]

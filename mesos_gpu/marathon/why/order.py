@@ -30,17 +30,17 @@ def gang_without_room(wish: Wish, slots: int) -> tuple[str, list[str]]:
     remedies = []
     if wish.one_per_host:
         places += " (each is on a machine of its own)"
-        remedies.append(f"`mesos-gpu app update {wish.id} gang.onePerHost=false` lets several members onto one machine")
+        remedies.append(f"{wish.updated('gang.onePerHost=false')} lets several members onto one machine")
     if slots >= LEAST_GANG:
-        remedies.append(_smaller(wish.id, slots) + " would fit")
+        remedies.append(f"{_smaller(wish, slots)} would fit")
     return f"{wish.id}: {places}.", [*remedies, "add an agent that has room for one"]
 
 
-def _smaller(name: str, size: int) -> str:
-    return f"`mesos-gpu app update {name} gang.size={size} instances={size}`"
+def _smaller(wish: Wish, size: int) -> str:
+    return wish.updated(f"gang.size={size}", f"instances={size}")
 
 
-def waits_in_order(name: str, queued: Mapping[str, Any]) -> tuple[str, list[str]] | None:
+def waits_in_order(wish: Wish, queued: Mapping[str, Any]) -> tuple[str, list[str]] | None:
     """Return a headline and remedies for an app that waits in order; None for one of which that says nothing."""
     order = queued.get("order") or {}
     words = order_words(queued)
@@ -51,9 +51,9 @@ def waits_in_order(name: str, queued: Mapping[str, Any]) -> tuple[str, list[str]
     if order.get("behind"):
         first = order["behind"]
         remedies.append(f"a maxRuntimeSeconds that ends before {first} will start lets it go first, where both can be")
-        remedies.append(f"`mesos-gpu app update {name} priority=N`, with an N above that of {first}, has it come first")
+        remedies.append(f"{wish.updated('priority=N')}, with an N above that of {first}, has it come first")
     elif "startsBy" in order and order["startsBy"] is None:
         words += ", machines are kept for it, and what runs there says no time (maxRuntimeSeconds)"
     if LEAST_GANG <= fits < size:
-        remedies.append(_smaller(name, fits) + " starts it with what is there")
-    return f"{name}: {words}.", remedies
+        remedies.append(f"{_smaller(wish, fits)} starts it with what is there")
+    return f"{wish.id}: {words}.", remedies

@@ -33,6 +33,8 @@ class Wish:
     over: float = 1.0
     """Of the instances: how many stay up during an update, and how many more there may be (upgradeStrategy)."""
     is_pod: bool = False
+    is_job: bool = False
+    """Whether it is a run of a job, called by the job's name; `instances` are the members of a gang then."""
     shares: tuple[ShareAsk, ...] = ()
     """The parts of shared GPUs that its tasks have."""
     own: Mapping[str, float] = field(default_factory=dict)
@@ -48,6 +50,13 @@ class Wish:
     def gpus(self) -> int:
         """Return how many GPUs one instance takes."""
         return int(self.amounts.get("gpus", 0))
+
+    def updated(self, *words: str) -> str:
+        """Return the command that changes what was asked for; `words` as an app would have them."""
+        if self.is_job:
+            own = (f"run.{word}" for word in words if not word.startswith("instances="))
+            return f"`mesos-gpu job update {self.id} {' '.join(own)}`"
+        return f"`mesos-gpu {'pod' if self.is_pod else 'app'} update {self.id} {' '.join(words)}`"
 
 
 def wish_of(document: Mapping[str, Any]) -> Wish:

@@ -32,14 +32,14 @@ def test_how_near_it_is_is_told_in_a_few_words(order: dict[str, Any], words: str
 
 
 def test_who_waits_behind_another_is_told_what_would_put_it_first() -> None:
-    told = waits_in_order("/a", {"order": {"members": 1, "membersThatFit": 1, "behind": "/b"}})
+    told = waits_in_order(wish_of(app(id="/a")), {"order": {"members": 1, "membersThatFit": 1, "behind": "/b"}})
     assert told is not None
     assert [line.partition(" ")[0] for line in told[1]] == ["a", "`mesos-gpu"]
 
 
 def test_a_gang_for_which_machines_are_kept_may_be_made_smaller() -> None:
     order = {"members": 4, "membersThatFit": 3, "startsBy": None}
-    told = waits_in_order("/a", {"order": order})
+    told = waits_in_order(wish_of(app(id="/a")), {"order": order})
     assert told is not None
     assert "machines are kept for it" in told[0]
     assert told[1] == ["`mesos-gpu app update /a gang.size=3 instances=3` starts it with what is there"]

@@ -42,7 +42,7 @@ def metronome(marathon: ScriptedServer) -> ScriptedServer:
 
 def test_a_job_is_checked_and_added_with_its_schedules(metronome: ScriptedServer, run: Run, app_file: Write) -> None:
     result = run("job", "add", app_file({**JOB, "schedules": [NIGHTLY]}))
-    assert result.stdout == "Added train with 1 schedules; `mesos-gpu job run train` runs it now\n", result.stderr
+    assert result.stdout == "Added train with 1 schedule; `mesos-gpu job run train` runs it now\n", result.stderr
     assert [request.body for request in metronome.sent("POST")] == [JOB, NIGHTLY]
     bad = run("job", "add", app_file({"id": "train", "cmd": "x", "run": {"cmd": "x", "gpus": 0.5}}))
     assert "/cmd: unknown key `cmd`" in bad.stderr

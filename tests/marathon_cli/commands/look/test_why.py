@@ -42,6 +42,36 @@ def test_why_tells_who_holds_what_is_wanted(full: ScriptedServer, run: Run) -> N
     assert run("why", "train", "-q").stdout == "waiting\n"
 
 
+def job_that_waits(server: ScriptedServer, **more: Any) -> None:
+    server.on("GET", "/v2/apps/nightly", Answer(404, {"message": "App '/nightly' does not exist"}))
+    server.on("GET", "/v2/pods/nightly::status", Answer(404, {"message": "no pod"}))
+    job = {"id": "nightly", "run": {"cmd": "./train", "cpus": 1, "mem": 128, "gpus": 2}, "labels": {}, **more}
+    server.on("GET", "/v1/jobs/nightly", job)
+    server.on("GET", "/v1/queue", [{"jobId": "nightly", "runs": [{"runId": "1"}]}])
+
+
+def test_why_tells_of_a_job_whose_run_waits_what_it_tells_of_an_app(full: ScriptedServer, run: Run) -> None:
+    job_that_waits(full)
+    done = run("why", "nightly")
+    assert done.exit_code == 0, done.stderr
+    assert "1 run of nightly waits" in done.stdout
+    assert "0 of its 2 GPUs are free (/other: 2), and 2 are wanted" in done.stdout
+    assert "`mesos-gpu app stop /other` would free 2 GPUs on gpu1" in done.stdout
+    assert "`mesos-gpu job run nightly`" in done.stdout
+    job_that_waits(full, run={"cmd": "./train", "cpus": 1, "mem": 128, "gpus": 3})
+    found = json.loads(run("why", "nightly", "-o", "json").stdout)
+    assert (found["state"], found["change"]) == ("impossible", None)
+    assert run("queue", "list", "-q").stdout.split() == ["/train", "nightly"]
+
+
+def test_why_tells_of_a_job_that_does_not_wait_when_it_runs_next(full: ScriptedServer, run: Run) -> None:
+    job_that_waits(full, schedules=[{"id": "s", "nextRunAt": "2030-01-01T00:00:00.000+0000"}])
+    full.on("GET", "/v1/queue", [])
+    assert "nightly has no run at the moment: the next run is due at 2030-01-01T00:00" in run("why", "nightly").stdout
+    full.on("GET", "/v1/jobs/nightly", Answer(404, {"message": "Job 'nightly' does not exist"}))
+    assert "App '/nightly' does not exist" in run("why", "nightly").stderr
+
+
 def test_why_asks_marathon_for_the_smallest_change_of_what_waits_in_order(full: ScriptedServer, run: Run) -> None:
     order = {"place": 1, "members": 3, "membersThatFit": 2}
     full.on("GET", "/v2/queue", {"queue": [{"app": TRAIN, "count": 3, "delay": {}, "order": order}]})
