@@ -24,11 +24,12 @@ import csv
 import gzip
 import os
 import random
+import signal
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -194,50 +195,66 @@ def mean_of(outcomes: Sequence[Outcome]) -> Mean:
     return Mean(tuple(outcome.filled for outcome in outcomes), tuple(took))
 
 
-def begun(
-    pool: ProcessPoolExecutor, way: Way, name: str, policies: Sequence[str], seeds: int
-) -> dict[str, list[Future[Outcome]]]:
-    """Have all seeds of a list under each policy filled; with `NO_OFFERS`, what is compared with the last one."""
-    coming = {policy: [pool.submit(fill, way, name, policy, seed) for seed in range(seeds)] for policy in policies}
-    if way.card_gib:
-        direct = replace(way, card_gib=0)
-        coming[NO_OFFERS] = [pool.submit(fill, direct, name, policies[-1], seed) for seed in range(seeds)]
-    return coming
-
-
 def show(way: Way, names: Sequence[str], policies: Sequence[str], seeds: int, processes: int | None) -> list[float]:
-    """Print the table and keep its figures, each list's as it is known; return what each list gains by the last policy
-    over published FGD.
+    """Print the table and keep its figures; return what each list gains by the last policy over published FGD.
+
+    Seed by seed, so that what is ended before it is done has all lists, of fewer seeds.
     """
-    gains, slowest = [], 0.0
-    beside = (NO_OFFERS,) if way.card_gib else ()
-    print(f"{'list':<12}{'published FGD':>14}" + "".join(f"{p:>18}" for p in (*policies, *beside)) + f"{'gain':>8}")
-    with ProcessPoolExecutor(processes) as pool:
-        coming = {name: begun(pool, way, name, policies, seeds) for name in names}
+    columns = {policy: (way, policy) for policy in policies}
+    if way.card_gib:
+        columns[NO_OFFERS] = (replace(way, card_gib=0), policies[-1])
+    found = {name: {column: list[Outcome]() for column in columns} for name in names}
+    with ProcessPoolExecutor(processes, initializer=_ends_at_once) as pool:
+        coming = [
+            (name, column, pool.submit(fill, of, name, policy, seed))
+            for seed in range(seeds)
+            for name in names
+            for column, (of, policy) in columns.items()
+        ]
         try:
-            for name, by_policy in coming.items():
-                found = {policy: mean_of([each.result() for each in futures]) for policy, futures in by_policy.items()}
-                last, published = found[policies[-1]], PUBLISHED.get(name)
-                gain = None if published is None else last.mean - published
-                gains += [] if gain is None else [gain]
-                took = last.decisions_us
-                slowest = max(slowest, took[len(took) * 99 // 100])
-                print(
-                    f"{name:<12}{published or '-':>14}"
-                    + "".join(f"{each!s:>18}" for each in found.values())
-                    + (f"{gain:>+8.2f}" if gain is not None else f"{'-':>8}")
-                    + f"  {took[len(took) // 2]:.0f}, {took[len(took) * 99 // 100]:.0f} µs",
-                    flush=True,
-                )
-                keep(way, name, policies[-1], found, seeds)
-        except BaseException:
+            for name, column, future in coming:
+                found[name][column].append(future.result())
+                there = found[name][column]
+                print(f"seed {len(there) - 1}: {name} {column} {there[-1].filled:.2f}", flush=True)
+        finally:
             pool.shutdown(cancel_futures=True)
-            raise
-    keep_all(way, policies[-1], gains, slowest)
+            gains = show_table(way, found, policies[-1])
     return gains
 
 
-def keep(way: Way, name: str, policy: str, found: dict[str, Mean], seeds: int) -> None:
+def _ends_at_once() -> None:
+    """Have a process of the pool die of what its parent is told by: else it would begin another seed first."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def show_table(way: Way, found: Mapping[str, Mapping[str, Sequence[Outcome]]], policy: str) -> list[float]:
+    """Print the lists of which all columns have come, and keep their figures; return their gains."""
+    gains, slowest = [], 0.0
+    columns = list(next(iter(found.values())))
+    print(f"{'list':<12}{'published FGD':>14}" + "".join(f"{each:>18}" for each in columns) + f"{'gain':>8}")
+    for name, outcomes in found.items():
+        seeds = min(len(each) for each in outcomes.values())
+        if not seeds:
+            continue
+        means = {column: mean_of(each[:seeds]) for column, each in outcomes.items()}
+        last, published = means[policy], PUBLISHED.get(name)
+        gain = None if published is None else last.mean - published
+        gains += [] if gain is None else [gain]
+        took = last.decisions_us
+        slowest = max(slowest, took[len(took) * 99 // 100])
+        print(
+            f"{name:<12}{published or '-':>14}"
+            + "".join(f"{each!s:>18}" for each in means.values())
+            + (f"{gain:>+8.2f}" if gain is not None else f"{'-':>8}")
+            + f"  {took[len(took) // 2]:.0f}, {took[len(took) * 99 // 100]:.0f} µs",
+            flush=True,
+        )
+        keep(way, name, policy, means, seeds)
+    keep_all(way, policy, gains, slowest)
+    return gains
+
+
+def keep(way: Way, name: str, policy: str, found: Mapping[str, Mean], seeds: int) -> None:
     last, published = found[policy], PUBLISHED.get(name)
     others = ", ".join(f"{other} {each}" for other, each in found.items() if other != policy)
     figure(
@@ -248,7 +265,7 @@ def keep(way: Way, name: str, policy: str, found: dict[str, Mean], seeds: int) -
         beside=None if published is None else ("published FGD", published),
         better="more",
         aim=None if published is None or way.every > 1 else 1.0,
-        note=f"{last}, seeds 0 to {seeds - 1}; {others}",
+        note=f"{last}, {'seed 0' if seeds == 1 else f'seeds 0 to {seeds - 1}'}; {others}",
     )
 
 
@@ -258,7 +275,7 @@ def keep_all(way: Way, policy: str, gains: Sequence[float], slowest_us: float) -
         least = f"least {min(gains):+.2f}"
         what = f"all lists: mean gain of {policy} over published FGD"
         figure("gain", what, statistics.mean(gains), "points", better="more", aim=0.5, note=least)
-    if not way.card_gib:
+    if slowest_us and not way.card_gib:
         what = f"one decision of {policy}, 99th of a hundred, of the list where it is longest"
         figure("decision", what, slowest_us, "µs of processor", aim=1000.0 if way.every == 1 else None)
 
@@ -293,7 +310,10 @@ def main() -> None:
     print(f"GPUs given out, % of all: mean of seeds 0 to {given.seeds - 1} ± standard deviation; {what}: p50, p99")
     if way.every > 1:
         print(f"Each {way.every}th machine; the published figures are of all.")
-    gains = show(way, names, policies, given.seeds, given.processes)
+    try:
+        gains = show(way, names, policies, given.seeds, given.processes)
+    except KeyboardInterrupt:
+        sys.exit(130)  # as a shell says it of Ctrl-C; what there was is printed and kept
     if gains:
         print(f"gain of {policies[-1]} over published FGD: mean {statistics.mean(gains):+.2f}, least {min(gains):+.2f}")
         sys.exit(min(gains) <= 0 and policies[-1] == BEST and way.every == 1)
