@@ -1,7 +1,8 @@
 """Agents whose disk is replaced: the machine comes back at its address, knows nothing, and is another agent.
 
 Its tasks and volumes are gone. Who has replaced the disk marks the agent of before as gone, sooner or later, if the
-master still knows it; who has an app that waits for a volume which is gone wipes it, as docs/do/marathon.md has it.
+master still knows it: then apps begin elsewhere that wait for volumes there (docs/do/marathon.md). Where it does not,
+who has such an app wipes it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Replaced(Actor):
     _before: dict[str, str] = field(default_factory=dict)
     """Ids of agents whose disks are no more, and their hosts."""
     _removed: dict[str, None] = field(default_factory=dict)
-    """Those that are gone: Marathon hears of it where one of its tasks ran there, and else from nobody."""
+    """Those that no master knew any more when they were to be marked as gone: nobody hears that they are."""
     _newcomers: dict[str, float] = field(default_factory=dict)
     """Hosts whose agent had another id already when the one of before was marked as gone, and when that was."""
 
@@ -80,7 +81,8 @@ class Replaced(Actor):
             self.tell(f"{agent} is gone: {None if answer is None else (answer.status, answer.body)}")
             if answer is not None:
                 del self._before[agent]
-                self._removed[agent] = None
+                if answer.status != 200:
+                    self._removed[agent] = None
 
     def _exits(self, process: Process, why: str) -> None:
         """Nobody has asked for the end of the agent that is there now."""
@@ -89,7 +91,7 @@ class Replaced(Actor):
             self.world.finding(f"{process} ends as if it were the agent of before, which was marked as gone")
 
     async def leave(self) -> None:
-        """Mark as gone what is, and give up the volumes that were there."""
+        """Mark as gone what is, and give up the volumes that were there where nobody knew of it."""
         if not self.count:
             return
         for _ in range(20):

@@ -10,7 +10,7 @@ core/matcher/reconcile/impl/OfferMatcherReconciler.scala, mesos/PersistentVolume
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,8 @@ from mesos_gpu.marathon.model.reservations import LocalVolume, Reservation, rese
 from mesos_gpu.marathon.state.actions import Say
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.settings import Settings
-from mesos_gpu.mesos.ids import FrameworkId, Role
+from mesos_gpu.mesos.documents import TaskStatus
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role, TaskId
 from mesos_gpu.mesos.resource import UNRESERVED, Resource
 from mesos_gpu.mesos.resource import Reservation as Reserved
 from mesos_gpu.mesos.resources import Resources
@@ -30,6 +31,7 @@ from mesos_gpu.mesos.resources import Resources
 Operation = Mapping[str, Any]
 
 _NOT_THERE = frozenset(("TASK_GONE", "TASK_DROPPED", "TASK_UNKNOWN", "TASK_LOST"))
+_GONE = "TASK_GONE_BY_OPERATOR"
 RELEASE_S = 3600.0
 """For so long offers are asked for to give back what nobody needs; later it must happen to come in one."""
 
@@ -229,6 +231,31 @@ def in_doubt(instance: Instance, now_s: float) -> Instance:
     if known is None or known.last_state is not None or instance.released:
         return instance
     return replace(instance, reservation=replace(known, confirmed=False, since_s=now_s))
+
+
+def places(instances: Iterable[Instance]) -> dict[TaskId, AgentId]:
+    """Return which agents keep something for instances without a task, by what a master is asked instead of a task."""
+    return {
+        i.place_id: i.reservation.agent_id
+        for i in instances
+        if i.reservation is not None and not i.active and not i.released
+    }
+
+
+def take_place(draft: Draft, instance: Instance, status: TaskStatus) -> None:
+    """Take a master's word of the agent that keeps something for an instance: one that is gone does not come back.
+
+    Marathon hears of that by the status of a task there alone (InstanceUpdater.shouldAbandonReservation), and an
+    instance that has none just then waits for ever.
+    """
+    known, agent_id = instance.reservation, status.get("agent_id", {}).get("value")
+    if known is None or status["state"] != _GONE or places([instance]).get(instance.place_id) != agent_id:
+        return
+    draft.actions.append(Say(f"{known.host} is gone, and what it kept for {instance.id} with it"))
+    draft.put_instance(replace(instance, reservation=None))
+    draft.asked_for -= {instance.next_task_id}  # of any agent now
+    if not instance.wanted:
+        draft.drop_instance(draft.instances[instance.id])
 
 
 def due_s(instance: Instance, settings: Settings) -> float | None:

@@ -50,7 +50,9 @@ def take_status(draft: Draft, status: TaskStatus) -> None:
     if instance is not None and instance.task is not None and cause is Cause.TASK_ENDED and "uuid" in status:
         # What a master says by itself has no UUID, and its own time.
         draft.ended[instance.task.id] = float(status.get("timestamp", draft.now_s))
-    if instance is None or instance.task is None or not instance.task.has(task_id):
+    if instance is not None and task_id == instance.place_id:
+        residency.take_place(draft, instance, status)
+    elif instance is None or instance.task is None or not instance.task.has(task_id):
         _take_unknown(draft, task_id, status, cause)
     elif instance.task.containers:
         _take_container(draft, instance, instance.task, status)
@@ -238,6 +240,7 @@ def reconcile(draft: Draft, *, again_in_s: float) -> None:
     """Ask the master for the state of every task we know, then for the tasks that it knows."""
     active = [i.task for i in draft.instances.values() if i.task is not None and i.active]
     known = {task_id: task.agent_id for task in active for task_id in task.living_ids}
+    known |= residency.places(draft.instances.values())
     if known:
         draft.actions.append(Reconcile(known))
     draft.actions.append(Reconcile({}))

@@ -231,6 +231,11 @@ class Instance:
         """Return the id of the task that would fill it next."""
         return TaskId(f"{self.id}._app.{self.incarnation + 1}")
 
+    @property
+    def place_id(self) -> TaskId:
+        """Return an id that none of its tasks has: a master that is asked for it says how its agent is."""
+        return TaskId(f"{self.id}._app.0")
+
     def next_container_id(self, name: str) -> TaskId:
         """Return the id of the task that would fill it next in the container of that name; for pods."""
         return TaskId(f"{self.id}.{name}.{self.incarnation + 1}")

@@ -283,6 +283,63 @@ def test_an_agent_that_an_operator_gave_up_takes_its_volumes_with_it(run: Run, a
     assert agent.free == agent.whole, "should it come back after all, what it kept is of no use"
 
 
+def asked(run: Run) -> dict[str, str]:
+    """Let it be time for asking a master about everything; return by which ids it is asked, and on which agents."""
+    calls: list[Reconcile] = []
+    while not calls:
+        at_s = next_tick_s(run.state, run.settings, run.moment)
+        assert at_s is not None
+        calls = only(run.do(Tick(), after_s=max(0.1, at_s - run.now_s)), Reconcile)
+    return {task_id: agent_id for call in calls for task_id, agent_id in call.agents.items()}
+
+
+@pytest.mark.parametrize("state", ["TASK_GONE", "TASK_UNREACHABLE", "TASK_UNKNOWN"])
+def test_what_waits_where_nothing_runs_hears_that_the_agent_is_gone(run: Run, agent: Agent, state: str) -> None:
+    run.put(resident())
+    agent.settle()
+    (task_id,) = agent.tasks
+    assert asked(run) == {task_id: "S0"}
+    agent.end(task_id)
+    run.do(Tick(), after_s=5)
+    ((name, where),) = asked(run).items()
+    assert (name not in (task_id, one(run).next_task_id), where) == (True, "S0")
+    waiting = one(run)
+    actions = run.do(status(name, state, agent_id={"value": "S0"}))
+    assert one(run) == waiting, "it is there, or may come back"
+    assert only(actions, Kill) == []
+    run.do(status(name, "TASK_GONE_BY_OPERATOR", agent_id={"value": "S1"}))
+    assert one(run) == waiting, "that is said of another"
+    run.do(status(name, "TASK_GONE_BY_OPERATOR", agent_id={"value": "S0"}))
+    assert one(run).reservation is None
+    assert not only(run.do(Tick(), after_s=10), Launch)
+    Agent(run, "S1", host="h1").settle()
+    assert one(run).reservation.agent_id == "S1"
+    run.do(status(name, "TASK_GONE_BY_OPERATOR", agent_id={"value": "S0"}))
+    assert one(run).reservation.agent_id == "S1", "the answer came twice"
+
+
+def test_offers_of_others_are_asked_for_in_the_place_of_an_agent_that_is_gone(run: Run, agent: Agent) -> None:
+    run.put(resident())
+    agent.settle()
+    agent.end(next(iter(agent.tasks)))
+    run.do(Tick(), after_s=60)
+    (name,) = asked(run)
+    run.do(Tick(), after_s=60)
+    gone = run.do(status(name, "TASK_GONE_BY_OPERATOR", agent_id={"value": "S0"}))
+    assert len(only(gone, Revive)) == 1
+
+
+def test_what_rests_on_an_agent_that_is_gone_is_forgotten(run: Run, agent: Agent) -> None:
+    run.put(resident())
+    agent.settle()
+    run.put({"id": "/a", "instances": 0}, force=True)
+    agent.end(next(iter(agent.tasks)), "TASK_KILLED")
+    assert one(run).resting
+    (name,) = asked(run)
+    run.do(status(name, "TASK_GONE_BY_OPERATOR", agent_id={"value": "S0"}))
+    assert run.state.instances_of("/a") == []
+
+
 @pytest.mark.parametrize("state", ["TASK_GONE", "TASK_FAILED"])
 def test_an_agent_that_comes_back_with_another_id_is_known_by_the_volumes_it_has(
     run: Run, agent: Agent, state: str
