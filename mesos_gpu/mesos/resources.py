@@ -120,6 +120,29 @@ class Resources:
                     left[key] = remains
         return Resources._of(left)
 
+    def without(self, *taken: Resources) -> Resources:
+        """Return what is left, all allocated to nobody, whoever has what is taken; what is not here is ignored."""
+        scalars: dict[str, int] = {}
+        left: dict[tuple[object, ...], Resource] | None = None
+        for bag in taken:
+            for resource in bag._by_key.values():
+                if isinstance(resource.amount, int) and not resource.reservations and not resource.other:
+                    scalars[resource.name] = scalars.get(resource.name, 0) + resource.amount
+                    continue
+                resource = resource.allocated(None)
+                left = dict(self._by_key) if left is None else left
+                if (key := resource.key) in left:
+                    left[key] = left[key].minus(resource)
+        kept: dict[tuple[object, ...], Resource] = {}
+        for key, resource in (self._by_key if left is None else left).items():
+            amount = resource.amount
+            if resource.name in scalars and isinstance(amount, int) and not (resource.reservations or resource.other):
+                if amount > (gone := scalars[resource.name]):
+                    kept[key] = resource.of_amount(amount - gone)
+            elif left is None or not resource.empty:
+                kept[key] = resource
+        return Resources._of(kept)
+
     def contains(self, other: Resources) -> bool:
         """Return whether all of `other` is here, key by key."""
         return all(key in self._by_key and self._by_key[key].holds(r) for key, r in other._by_key.items())
@@ -132,7 +155,11 @@ class Resources:
 
     def milli(self, name: str) -> int:
         """Return thousandths of a scalar over all roles, 0 when absent."""
-        return sum(r.amount for r in self if r.name == name and isinstance(r.amount, int))
+        total = 0
+        for resource in self._by_key.values():
+            if resource.name == name and isinstance(resource.amount, int):
+                total += resource.amount
+        return total
 
     def value(self, name: str) -> float:
         """Return a scalar over all roles in its own unit (cpus, MB, ...)."""
@@ -160,7 +187,10 @@ class Resources:
 
     def allocated(self, role: Role) -> Resources:
         """Return the same, allocated to `role`."""
-        return Resources(r.allocated(role) for r in self)
+        each = [r.allocated(role) for r in self._by_key.values()]
+        if any(r.allocation_role is not None for r in self._by_key.values()):
+            return Resources(each)
+        return Resources._of({resource.key: resource for resource in each})
 
     def unallocated(self) -> Resources:
         """Return the same, without saying to whom it is allocated."""

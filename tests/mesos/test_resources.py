@@ -153,3 +153,19 @@ def test_the_summary_always_shows_the_four_names() -> None:
         "disk": 0,
         "ports": "[1-2]",
     }
+
+
+@given(bags, st.lists(st.tuples(bags, st.sampled_from([None, "ml", "web"])), max_size=4))
+def test_what_is_taken_is_gone_whoever_it_is_allocated_to(bag: Resources, taken: list[tuple[Resources, Any]]) -> None:
+    volume = {"persistence": {"id": "v"}, "volume": {"container_path": "v", "mode": "RW"}}
+    shared = Resource.from_json(
+        scalar("disk", 6, reservations=[{"role": "ml", "type": "DYNAMIC"}], disk=volume, shared={})
+    )
+    bag = bag + Resources([shared])
+    held = [part.allocated(role) for part, role in taken] + [Resources([shared]).allocated("ml")] * (len(taken) % 2)
+    expected = bag
+    for part in held:
+        expected = expected - part.unallocated()
+    left = bag.without(*held)
+    assert left == expected
+    assert [str(one) for one in left] == [str(one) for one in expected]

@@ -31,8 +31,8 @@ from mesos_gpu.master.allocation.eligibility import (
     quantities,
 )
 from mesos_gpu.master.allocation.random_sorter import Draw, Wanting, chances, order
-from mesos_gpu.master.allocation.sorter import ShareTree
-from mesos_gpu.master.allocation.totals import EMPTY, Books, Totals, books_of
+from mesos_gpu.master.allocation.sorter import ShareTree, add_to
+from mesos_gpu.master.allocation.totals import Books, Totals
 from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.model.quota import Quota, countable, missing, shrink, top_level
 from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role
@@ -63,6 +63,10 @@ class Allocator:
         self._sums = Totals(self.tree)
         self._quotas: dict[Role, Quota] = {}
         self._guaranteed: dict[Role, Quantities] = {}
+        self._missing: dict[Role, Quantities] = {}
+        """By how much guarantees are not met, in a cycle: what is consumed only grows in one."""
+        self._required: Quantities = {}
+        """All of that together."""
         self._machines: dict[AgentId, _Machine] = {}
         self._worth: set[AgentId] = set()
         self._clients: dict[Key, Client] = {}
@@ -82,19 +86,25 @@ class Allocator:
     # What changes.
 
     def put_agent(self, supply: Supply, held: Mapping[Key, Resources]) -> None:
-        """Enter an agent, or what it is now. `held` is what each (role, framework id) uses of it or is offered."""
-        old = self._machines.get(supply.agent_id)
-        self._count += old is None
-        machine = _Machine(self._count if old is None else old.number, supply, supply.free, books_of(supply, held))
-        self._machines[supply.agent_id] = machine
-        self._sums.post(EMPTY if old is None else old.books, machine.books)
+        """Enter an agent, or what it is now.
+
+        `held` is what each (role, framework id) uses of it or is offered, allocated to the role or to nobody. What is
+        the same object as when the agent was put before costs nothing.
+        """
+        machine = self._machines.get(supply.agent_id)
+        if machine is None:
+            self._count += 1
+            machine = self._machines[supply.agent_id] = _Machine(self._count, supply, supply.free, Books())
+        else:
+            machine.supply, machine.free = supply, supply.free
+        self._sums.enter(machine.books, supply, held)
         self._weigh(machine)
         self._agents.add(supply.agent_id)
         self._line_up(supply.agent_id)
 
     def drop_agent(self, agent_id: AgentId) -> None:
         """Forget an agent, and what is held of it."""
-        self._sums.post(self._machines.pop(agent_id).books, EMPTY)
+        self._sums.forget(self._machines.pop(agent_id).books)
         self._retries.pop(agent_id, None)
         for names in (self._worth, self._agents, self._lined):
             names.discard(agent_id)
@@ -168,7 +178,9 @@ class Allocator:
             self._wanting = _by_role(self._clients)
             self._odds = chances(list(self._wanting), self.tree.weights)
         given: dict[tuple[AgentId, Key], Resources] = {}
-        if self._guaranteed:
+        self._missing = {role: self._short(role) for role in self._guaranteed}
+        self._required = _added_up(self._missing.values())
+        if self._required:
             for machine, keys in zip(machines, wanted, strict=True):
                 self._guarantee(machine, keys, refused, given)
         for machine, keys in zip(machines, wanted, strict=True):
@@ -214,8 +226,7 @@ class Allocator:
         given: dict[tuple[AgentId, Key], Resources],
     ) -> None:
         """First stage: roles whose guarantee is not met take what helps to meet it, and what goes with it."""
-        # What is consumed only grows in a cycle: a role that has enough by now has enough until its end.
-        short_of = {role: self._quotas[role] for role in self._guaranteed if self._short(role)}
+        short_of = {role: self._quotas[role] for role, short in self._missing.items() if short}
         if not short_of:
             return
         for client in self._in_order(keys, short_of):
@@ -224,7 +235,7 @@ class Allocator:
             if quota is None or not machine.free:
                 continue
             consumed = self._sums.consumed.get(top, {})
-            short = self._short(top)
+            short = self._missing[top]
             candidate = self._candidate(machine, client) if short else None
             if candidate is None:
                 continue
@@ -279,9 +290,12 @@ class Allocator:
         """Return what limits of the role and the guarantees of others leave of it; remember who was held back."""
         top = top_level(client.role)
         quota, consumed = self._quotas.get(top), self._sums.consumed.get(top, {})
-        scalars = [resource for resource in candidate if countable(resource)]
         room = {} if quota is None else {n: limit - consumed.get(n, 0) for n, limit in quota.limits.items()}
-        kept = shrink(shrink(scalars, room, absent=None), self._surplus(), absent=None)
+        surplus = self._surplus()
+        if not room and not surplus:
+            return candidate
+        scalars = [resource for resource in candidate if countable(resource)]
+        kept = shrink(shrink(scalars, room, absent=None), surplus, absent=None)
         if kept == scalars:
             return candidate
         self._held_back.add(client.key)
@@ -289,11 +303,8 @@ class Allocator:
 
     def _surplus(self) -> dict[str, int]:
         """Return what may be given of names that are guaranteed to somebody who has not got it yet."""
-        required: dict[str, int] = {}
-        for role in self._guaranteed:
-            for name, amount in self._short(role).items():
-                required[name] = required.get(name, 0) + amount
-        return {name: max(0, self._sums.headroom.get(name, 0) - amount) for name, amount in required.items()}
+        headroom = self._sums.headroom
+        return {name: max(0, headroom.get(name, 0) - amount) for name, amount in self._required.items()}
 
     def _give(
         self,
@@ -309,8 +320,11 @@ class Allocator:
         agent_id = machine.supply.agent_id
         if refused(client, agent_id, offered):
             return
-        machine.free = machine.free - offered
-        self._sums.hold(agent_id, machine.books, client.key, offered)
+        machine.free = NOTHING if offered is machine.free else machine.free - offered
+        self._sums.give(agent_id, machine.books, client.key, offered)
+        if self._missing.get(top := top_level(client.role)):
+            self._missing[top] = self._short(top)
+            self._required = _added_up(self._missing.values())
         self._weigh(machine)
         self.tree.choose(client.role, client.framework_id)
         given[(agent_id, client.key)] = given.get((agent_id, client.key), NOTHING) + offered
@@ -351,3 +365,10 @@ def _by_role(keys: Iterable[Key]) -> dict[Role, list[FrameworkId]]:
     for role, framework_id in keys:
         found.setdefault(role, []).append(framework_id)
     return found
+
+
+def _added_up(parts: Iterable[Quantities]) -> Quantities:
+    total: dict[str, int] = {}
+    for part in parts:
+        add_to(total, part)
+    return total

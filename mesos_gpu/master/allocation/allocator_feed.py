@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from operator import is_
+from typing import Any, TypeAlias
 
 from mesos_gpu.master.allocation.allocator import Allocator
 from mesos_gpu.master.allocation.constraints import constraints_of
@@ -12,6 +13,7 @@ from mesos_gpu.master.allocation.random_sorter import Draw
 from mesos_gpu.master.model.model import NOTHING, Agent, Framework
 from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.model.quota import scalar_problem
+from mesos_gpu.mesos.documents import AgentInfo
 from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, FrameworkId, Role
 from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.resources import Resources
@@ -22,7 +24,7 @@ class AllocatorFeed:
 
     def __init__(self, rules: Rules, draw: Draw | None = None) -> None:
         self.allocator = Allocator(rules, draw)
-        self._agents: dict[AgentId, tuple[object, ...]] = {}
+        self._agents: dict[AgentId, _AgentState | None] = {}
         self._frameworks: dict[FrameworkId, tuple[object, ...]] = {}
         self._clients: dict[FrameworkId, tuple[Role, ...]] = {}
 
@@ -32,9 +34,9 @@ class AllocatorFeed:
         """Tell the allocator what is new. `changed` are agents that may be other than they were."""
         for agent_id in changed:
             agent = agents.get(agent_id)
-            if agent is not None and self._agents.get(agent_id) != (now := _agent_state(agent)):
+            if agent is not None and not _is(self._agents.get(agent_id), now := _agent_state(agent)):
                 self._agents[agent_id] = now
-                self.allocator.put_agent(supply_of(agent), holdings_of(agent))
+                self.allocator.put_agent(supply_of(agent), _held(agent))
         if len(self._agents) != len(agents):
             for agent_id in [agent_id for agent_id in self._agents if agent_id not in agents]:
                 del self._agents[agent_id]
@@ -56,7 +58,7 @@ class AllocatorFeed:
 
     def forget(self, agent_id: AgentId) -> None:
         """Tell of an agent again when it has changed, whatever it is then: not all of what is free was told."""
-        self._agents[agent_id] = ()
+        self._agents[agent_id] = None
 
     def _put(self, framework: Framework) -> None:
         for role in self._clients.get(framework.id, ()):
@@ -147,6 +149,17 @@ def holdings_of(agent: Agent) -> dict[Key, Resources]:
     return held
 
 
+def _held(agent: Agent) -> dict[Key, Resources]:
+    """Return `holdings_of`, some of it allocated, in which what has not changed is the same object as before."""
+    held: dict[Key, Resources] = {}
+    for framework_id, used in agent.used.items():
+        for role, part in _by_role(used).items():
+            held[(role, framework_id)] = part
+    for key, offered in agent.offered_to.items():
+        held[key] = held[key] + offered if key in held else offered
+    return held
+
+
 def holders_of(agent: Agent) -> set[Key]:
     """Return the (role, framework id) that use something of an agent or are offered it."""
     using = {
@@ -166,16 +179,25 @@ def held_parts(agent: Agent) -> Iterator[tuple[Role, Resources]]:
 
 
 def _by_role(used: Resources) -> dict[Role, Resources]:
-    roles = {resource.allocation_role or ANY_ROLE for resource in used}
+    roles = {resource.allocation_role for resource in used}
     if len(roles) == 1:
-        return {roles.pop(): used}
-    return {role: Resources(r for r in used if (r.allocation_role or ANY_ROLE) == role) for role in sorted(roles)}
+        return {roles.pop() or ANY_ROLE: used}
+    return {
+        role: Resources(r for r in used if (r.allocation_role or ANY_ROLE) == role)
+        for role in sorted({role or ANY_ROLE for role in roles})
+    }
 
 
-def _agent_state(agent: Agent) -> tuple[object, ...]:
-    # Identities: all of these are replaced, never changed, when they change.
-    parts = (agent.total, agent.used_total, agent.offered, agent.info, agent.capabilities)
-    return (agent.active, *map(_Same, parts))
+_AgentState: TypeAlias = tuple[bool, Resources, Resources, Resources, AgentInfo, tuple[str, ...]]
+
+
+def _agent_state(agent: Agent) -> _AgentState:
+    return (agent.active, agent.total, agent.used_total, agent.offered, agent.info, agent.capabilities)
+
+
+def _is(known: _AgentState | None, now: _AgentState) -> bool:
+    """Return whether these are the same objects: all of an agent's are replaced, never changed, when they change."""
+    return known is not None and all(map(is_, known, now))
 
 
 def _framework_state(framework: Framework) -> tuple[object, ...]:

@@ -4,7 +4,8 @@ Source: Mesos src/master/allocator/mesos/sorter/drf/sorter.cpp. What a node hold
 is the largest part of any counted scalar of the cluster, divided by its weight. Siblings go in order of share, then of
 how often they were chosen, then of name. A role's own frameworks stand under a node `.` beside its sub-roles.
 
-Each change costs the depth of its path, not the size of the tree: a node's children are kept in order.
+Each change costs the depth of its path, not the size of the tree: a node's children are kept in order. A node that
+changed is put in its place when the order is next asked for, once for all that changed of it meanwhile.
 """
 
 from __future__ import annotations
@@ -64,13 +65,18 @@ class ShareTree:
         self.weights: dict[Role, float] = {}
         """By role, of those that were given one."""
         self._root = _Node("", None)
+        self._leaves: dict[tuple[Role, FrameworkId], _Node] = {}
+        self._moved: dict[_Node, None] = {}
+        """Nodes that may stand in the wrong place among their siblings."""
+        self._rescaled = False
+        """Whether all of them may."""
 
     def set_total(self, total: Quantities) -> None:
         """Say what the cluster has; shares are parts of that."""
         counted = {name: amount for name, amount in total.items() if amount > 0 and name not in self._excluded}
         if counted != self._total:
             self._total = counted
-            self._rekey_below(self._root)
+            self._rescaled = True
 
     def set_weight(self, role: Role, weight: float) -> None:
         """Give a role a weight: with twice the weight it is due twice as much."""
@@ -78,7 +84,7 @@ class ShareTree:
         node = self._find(role.split("/"))
         if node is not None:
             node.weight = weight
-            self._rekey(node)
+            self._moved[node] = None
 
     def want(self, role: Role, framework_id: FrameworkId, wanting: bool) -> None:
         """Enter a framework under a role, wanting offers or not."""
@@ -89,7 +95,7 @@ class ShareTree:
             node: _Node | None = leaf
             while node is not None:
                 node.wanting += change
-                self._rekey(node)
+                self._moved[node] = None
                 node = node.parent
 
     def leave(self, role: Role, framework_id: FrameworkId) -> None:
@@ -98,19 +104,20 @@ class ShareTree:
         if leaf is not None:
             self.want(role, framework_id, False)
             leaf.member = False
-            self._prune(leaf)
+            self._prune(role, leaf)
 
     def charge(self, role: Role, framework_id: FrameworkId, change: Quantities) -> None:
         """Add to what a framework holds under a role, or with negative amounts take away."""
         if not change:
             return
         leaf = self._leaf(role, framework_id)
+        moved = self._moved
         node: _Node | None = leaf
         while node is not None:
             add_to(node.held, change)
-            self._rekey(node)
+            moved[node] = None
             node = node.parent
-        self._prune(leaf)
+        self._prune(role, leaf)
 
     def share_in(self, role: Role, framework_id: FrameworkId, thing: Hashable, amounts: Quantities, by: int) -> None:
         """A framework begins (`by` 1) or ceases (-1) to hold a shared thing, which counts once for all below a node."""
@@ -120,20 +127,20 @@ class ShareTree:
             holders = node.shared.get(thing, 0) + by
             if holders == int(by > 0):
                 add_to(node.held, amounts, by)
-                self._rekey(node)
+                self._moved[node] = None
             if holders:
                 node.shared[thing] = holders
             else:
                 del node.shared[thing]
             node = node.parent
-        self._prune(leaf)
+        self._prune(role, leaf)
 
     def choose(self, role: Role, framework_id: FrameworkId) -> None:
         """Count that it was its turn: equals take turns."""
         node: _Node | None = self._leaf(role, framework_id)
         while node is not None:
             node.chosen += 1
-            self._rekey(node)
+            self._moved[node] = None
             node = node.parent
 
     def clients(self, tops: Collection[Role] | None = None) -> Iterator[tuple[Role, FrameworkId]]:
@@ -168,12 +175,12 @@ class ShareTree:
         return found
 
     def _walk(self, node: _Node, path: str, among: Collection[str] | None = None) -> Iterator[tuple[Role, FrameworkId]]:
-        for _, _, name in tuple(node.order):
+        for _, _, name in self._ordered(node):
             child = node.children.get(name)
             if child is None or not child.wanting or not (among is None or name in among):
                 continue
             if name == OWN:
-                for _, _, framework_id in tuple(child.order):
+                for _, _, framework_id in self._ordered(child):
                     yield Role(path), FrameworkId(framework_id)
             else:
                 yield from self._walk(child, f"{path}/{name}" if path else name)
@@ -186,7 +193,24 @@ class ShareTree:
             node = node.children.get(name)
         return node
 
+    def _ordered(self, node: _Node) -> tuple[_Key, ...]:
+        """Return the children that want offers as it is their turn now."""
+        if self._rescaled:
+            self._rekey_below(self._root)
+        elif self._moved:
+            for moved in self._moved:
+                self._rekey(moved)
+        self._rescaled = False
+        self._moved.clear()
+        return tuple(node.order)
+
     def _leaf(self, role: Role, framework_id: FrameworkId) -> _Node:
+        leaf = self._leaves.get((role, framework_id))
+        if leaf is None:
+            leaf = self._leaves[(role, framework_id)] = self._made(role, framework_id)
+        return leaf
+
+    def _made(self, role: Role, framework_id: FrameworkId) -> _Node:
         node, path = self._root, ""
         for name in [*role.split("/"), OWN, framework_id]:
             path = f"{path}/{name}" if path else name
@@ -196,21 +220,28 @@ class ShareTree:
             node = child
         return node
 
-    def _prune(self, node: _Node) -> None:
+    def _prune(self, role: Role, leaf: _Node) -> None:
         """Take out a leaf that means nothing any more, and the branch that it alone stood on."""
+        node = leaf
         while node.parent is not None and not (node.member or node.held or node.children):
+            if node is leaf:
+                del self._leaves[(role, FrameworkId(leaf.name))]
             self._unlist(node)
+            self._moved.pop(node, None)
             del node.parent.children[node.name]
             node = node.parent
 
     def _dominant(self, node: _Node) -> float:
-        held = node.held
-        return max((held[name] / self._total[name] for name in held if name in self._total), default=0.0)
+        most, total = 0.0, self._total
+        for name, amount in node.held.items():
+            if name in total and (share := amount / total[name]) > most:
+                most = share
+        return most
 
     def _rekey(self, node: _Node) -> None:
         if node.parent is None:
             return
-        key = (self._dominant(node) / node.weight, node.chosen, node.name)
+        key: _Key = (self._dominant(node) / node.weight, node.chosen, node.name)
         order = node.parent.order
         at = bisect_left(order, node.key)
         listed = at < len(order) and order[at] == node.key

@@ -1,13 +1,13 @@
 """The sums that allocation is decided by, kept in step with what each agent adds to them. In thousandths, by name.
 
 What the cluster has, what roles hold of it (the tree of shares), what they consume of their quota, and what is left
-that counts towards guarantees. An agent that changes costs its own size, not that of the cluster.
+that counts towards guarantees. An agent that changes costs what has changed of it, not its size or the cluster's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mesos_gpu.master.allocation.eligibility import Key, Supply, quantities
 from mesos_gpu.master.allocation.sorter import ShareTree, add_to
@@ -17,39 +17,36 @@ from mesos_gpu.master.model.shared_volumes import Token, tokens
 from mesos_gpu.mesos.ids import AgentId, Role
 from mesos_gpu.mesos.resources import Resources
 
+_NONE: Quantities = {}
+
+
+@dataclass(slots=True)
+class Part:
+    """What one client holds of an agent."""
+
+    resources: Resources | None
+    """Of what the sums here were made; None once more was added to them."""
+    held: Quantities
+    """Without what is shared."""
+    counted: Quantities
+    """What of it counts towards quota."""
+    shared: dict[Token, dict[str, int]]
+
+
+NOTHING = Part(None, _NONE, _NONE, {})
+
 
 @dataclass(slots=True)
 class Books:
     """What one agent adds to the sums."""
 
-    total: dict[str, int]
-    held: dict[Key, dict[str, int]]
-    """Without what is shared."""
-    shared: dict[Key, dict[Token, dict[str, int]]]
-    consumed: dict[Role, dict[str, int]]
-    """By top-level role: reservations, and what is held unreserved."""
-    headroom: dict[str, int]
-
-
-EMPTY = Books({}, {}, {}, {}, {})
-"""Those of an agent that is not there."""
-
-
-def books_of(supply: Supply, held: Mapping[Key, Resources]) -> Books:
-    """Return what an agent adds; `held` is what each (role, framework id) uses of it or is offered."""
-    consumed: dict[Role, dict[str, int]] = {}
-    for (role, _), resources in held.items():
-        add_to(consumed.setdefault(top_level(role), {}), quantities(r for r in resources if countable(r)))
-    for resource in supply.total:
-        if resource.reservations and isinstance(resource.amount, int):
-            add_to(consumed.setdefault(top_level(resource.role), {}), {resource.name: resource.amount})
-    return Books(
-        quantities(supply.total),
-        {key: quantities(resources.nonshared()) for key, resources in held.items()},
-        {key: tokens(supply.agent_id, resources) for key, resources in held.items() if resources.shared()},
-        consumed,
-        quantities(r for r in supply.free if countable(r)) if supply.active else {},
-    )
+    of: Resources | None = None
+    """The agent's total that `total` and `reserved` were made of."""
+    total: Quantities = field(default_factory=dict)
+    reserved: dict[Role, dict[str, int]] = field(default_factory=dict)
+    """By top-level role."""
+    parts: dict[Key, Part] = field(default_factory=dict)
+    headroom: Quantities = field(default_factory=dict)
 
 
 class Totals:
@@ -64,46 +61,105 @@ class Totals:
         self.headroom: dict[str, int] = {}
         """What is free of active agents and counts towards quota."""
 
-    def post(self, old: Books, new: Books) -> None:
-        """Take the difference between two states of an agent into the sums."""
-        changed = _difference(old.total, new.total)
+    def enter(self, books: Books, supply: Supply, held: Mapping[Key, Resources]) -> None:
+        """Take into the books of an agent, and into the sums, what it is now.
+
+        `held` is what each (role, framework id) uses of it or is offered. What is the same object as before has not
+        changed, and costs nothing.
+        """
+        if supply.total is not books.of:
+            self._scale(books, supply.total)
+        for key, resources in held.items():
+            part = books.parts.get(key)
+            if part is None or part.resources is not resources:
+                self._hold(supply.agent_id, books, key, resources)
+        for key in [key for key in books.parts if key not in held] if len(books.parts) != len(held) else ():
+            self._hold(supply.agent_id, books, key, None)
+        headroom = _counted(supply.free) if supply.active else _NONE
+        if headroom != books.headroom:
+            add_to(self.headroom, _difference(books.headroom, headroom))
+            books.headroom = headroom
+
+    def forget(self, books: Books) -> None:
+        """Take all of an agent that goes out of the sums."""
+        gone = Supply(AgentId(""), Resources(), Resources(), active=False)
+        self.enter(books, gone, {})
+
+    def give(self, agent_id: AgentId, books: Books, key: Key, offered: Resources) -> None:
+        """Add what a client is given of an agent (unallocated) to the agent's books and to the sums."""
+        new, old = _part(agent_id, offered), books.parts.get(key, NOTHING)
+        self.tree.charge(*key, new.held)
+        self._share(key, {token: amounts for token, amounts in new.shared.items() if token not in old.shared}, 1)
+        self._consume(top_level(key[0]), new.counted)
+        together = _sum(old.held, new.held), _sum(old.counted, new.counted), {**new.shared, **old.shared}
+        books.parts[key] = Part(None, *together)
+        taken = {name: -amount for name, amount in new.counted.items()}
+        add_to(self.headroom, taken)
+        books.headroom = _sum(books.headroom, taken)
+
+    def _scale(self, books: Books, total: Resources) -> None:
+        """An agent's total is another."""
+        now = quantities(total)
+        changed = _difference(books.total, now)
         if changed:
             add_to(self.total, changed)
             self.tree.set_total(self.total)
-        for role, framework_id in old.held.keys() | new.held.keys():
-            key = (role, framework_id)
-            self.tree.charge(role, framework_id, _difference(old.held.get(key, {}), new.held.get(key, {})))
-        for role, framework_id in old.shared.keys() | new.shared.keys():
-            before, now = (books.shared.get((role, framework_id), {}) for books in (old, new))
-            for token in now.keys() - before.keys():
-                self.tree.share_in(role, framework_id, token, now[token], 1)
-            for token in before.keys() - now.keys():
-                self.tree.share_in(role, framework_id, token, before[token], -1)
-        for top in old.consumed.keys() | new.consumed.keys():
-            change = _difference(old.consumed.get(top, {}), new.consumed.get(top, {}))
-            add_to(self.consumed.setdefault(top, {}), change)
-            if not self.consumed[top]:
-                del self.consumed[top]
-        add_to(self.headroom, _difference(old.headroom, new.headroom))
+        reserved: dict[Role, dict[str, int]] = {}
+        for resource in total:
+            if resource.reservations and isinstance(resource.amount, int):
+                add_to(reserved.setdefault(top_level(resource.role), {}), {resource.name: resource.amount})
+        for top in books.reserved.keys() | reserved.keys():
+            self._consume(top, _difference(books.reserved.get(top, _NONE), reserved.get(top, _NONE)))
+        books.of, books.total, books.reserved = total, now, reserved
 
-    def hold(self, agent_id: AgentId, books: Books, key: Key, offered: Resources) -> None:
-        """Take what a client is given of an agent (unallocated) into the agent's books and into the sums."""
-        role, framework_id = key
-        taken, top = quantities(offered.nonshared()), top_level(role)
-        unreserved = quantities(r for r in offered if countable(r))
-        add_to(books.held.setdefault(key, {}), taken)
-        self.tree.charge(role, framework_id, taken)
-        for token, amounts in tokens(agent_id, offered).items():
-            if token not in books.shared.setdefault(key, {}):
-                books.shared[key][token] = amounts
-                self.tree.share_in(role, framework_id, token, amounts, 1)
-        for consumed in (books.consumed, self.consumed):
-            add_to(consumed.setdefault(top, {}), unreserved)
-        for headroom in (books.headroom, self.headroom):
-            add_to(headroom, {name: -amount for name, amount in unreserved.items()})
+    def _hold(self, agent_id: AgentId, books: Books, key: Key, resources: Resources | None) -> None:
+        """A client holds something else of an agent, or with None nothing any more."""
+        old = books.parts.get(key, NOTHING)
+        new = NOTHING if resources is None else _part(agent_id, resources)
+        self.tree.charge(*key, _difference(old.held, new.held))
+        if old.shared or new.shared:
+            self._share(key, {token: amounts for token, amounts in new.shared.items() if token not in old.shared}, 1)
+            self._share(key, {token: amounts for token, amounts in old.shared.items() if token not in new.shared}, -1)
+        self._consume(top_level(key[0]), _difference(old.counted, new.counted))
+        if resources is None:
+            del books.parts[key]
+        else:
+            books.parts[key] = new
+
+    def _share(self, key: Key, volumes: Mapping[Token, Quantities], by: int) -> None:
+        for token, amounts in volumes.items():
+            self.tree.share_in(*key, token, amounts, by)
+
+    def _consume(self, top: Role, change: Quantities) -> None:
+        if change:
+            consumed = self.consumed.setdefault(top, {})
+            add_to(consumed, change)
+            if not consumed:
+                del self.consumed[top]
+
+
+def _part(agent_id: AgentId, resources: Resources) -> Part:
+    for resource in resources:
+        if resource.reservations or resource.other:
+            held = quantities(resources.nonshared())
+            return Part(resources, held, _counted(resources), tokens(agent_id, resources.unallocated()))
+    held = quantities(resources)
+    return Part(resources, held, held, {})
+
+
+def _counted(resources: Resources) -> dict[str, int]:
+    return quantities(resource for resource in resources if countable(resource))
+
+
+def _sum(amounts: Quantities, more: Quantities) -> dict[str, int]:
+    together = dict(amounts)
+    add_to(together, more)
+    return together
 
 
 def _difference(old: Quantities, new: Quantities) -> dict[str, int]:
-    changed = {name: new.get(name, 0) - amount for name, amount in old.items() if new.get(name, 0) != amount}
-    changed.update((name, amount) for name, amount in new.items() if name not in old)
+    changed = {name: amount - old.get(name, 0) for name, amount in new.items() if amount != old.get(name, 0)}
+    for name, amount in old.items():
+        if name not in new:
+            changed[name] = -amount
     return changed

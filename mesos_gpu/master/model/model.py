@@ -206,7 +206,7 @@ class Agent:
         total, used, offered, free = self._free
         if total is not self.total or used is not self.used_total or offered is not self.offered:
             total, used, offered = self.total, self.used_total, self.offered
-            free = free_of(total, used.unallocated(), offered.unallocated())
+            free = free_of(total, used, offered)
             self._free = (total, used, offered, free)
         return free
 

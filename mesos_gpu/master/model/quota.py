@@ -41,7 +41,8 @@ def top_level(role: Role) -> Role:
 
 def countable(resource: Resource) -> bool:
     """Return whether a resource may be held against quota: an unreserved scalar that is not revocable."""
-    return isinstance(resource.amount, int) and not resource.reservations and not resource.revocable
+    plain = not resource.reservations and not (resource.other and resource.revocable)
+    return plain and isinstance(resource.amount, int)
 
 
 def shrink(resources: Iterable[Resource], most: Quantities, *, absent: int | None) -> list[Resource]:

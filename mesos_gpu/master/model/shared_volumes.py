@@ -21,10 +21,8 @@ SharedHoldings: TypeAlias = Mapping[Token, Mapping[str, int]]
 
 
 def free_of(total: Resources, *taken: Resources) -> Resources:
-    """Return what of an agent's total may be offered; all unallocated. What is shared always is."""
-    left = total
-    for part in taken:
-        left = left - part
+    """Return what of an agent's total may be offered, unallocated. What is shared always is."""
+    left = total.without(*taken)
     shared = total.shared()
     return left.nonshared() + shared if shared else left
 

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from random import Random
+
+import pytest
+
 from mesos_gpu.master.allocation.sorter import ShareTree
 
 
@@ -109,3 +113,60 @@ def test_shares_may_change_while_the_order_is_read() -> None:
         shares.charge(role, name, {"cpus": 1_000})
         seen.append(name)
     assert seen == ["f", "g", "h"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_any_changes_the_order_is_that_of_shares_then_turns_then_names(seed: int) -> None:
+    draw, shares = Random(seed), tree(frozenset({"disk"}))
+    paths = [("a", "f"), ("a", "g"), ("a/b", "f"), ("a/b", "h"), ("b", "g"), ("c/d", "f"), ("c", "h")]
+    held: dict[tuple[str, str], dict[str, int]] = {path: {} for path in paths}
+    wanting: dict[tuple[str, str], bool] = dict.fromkeys(paths, False)
+    weights: dict[str, float] = {}
+    total = {"cpus": 10_000, "mem": 1_000_000}
+
+    def from_scratch(below: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+        turns = shares.turns()
+        nodes = {(*role.split("/"), ".", name): held[(role, name)] for role, name in paths if wanting[(role, name)]}
+        children = {node[: len(below) + 1] for node in nodes if node[: len(below)] == below and len(node) > len(below)}
+
+        def place(child: tuple[str, ...]) -> tuple[float, int, str]:
+            sums: dict[str, int] = {}
+            for (role, name), amounts in held.items():
+                if (*role.split("/"), ".", name)[: len(child)] == child:
+                    for resource, amount in amounts.items():
+                        sums[resource] = sums.get(resource, 0) + amount
+            share = max((sums[name] / total[name] for name in sums if total.get(name)), default=0.0)
+            return share / weights.get("/".join(child), 1.0), turns.get(child, 0), child[-1]
+
+        if below in nodes:
+            return [("/".join(below[:-2]), below[-1])]
+        return [leaf for child in sorted(children, key=place) for leaf in from_scratch(child)]
+
+    shares.set_total(total)
+    for _ in range(300):
+        path = draw.choice(paths)
+        kind = draw.choice(["hold", "hold", "give back", "choose", "want", "leave", "weight", "total"])
+        if kind == "hold":
+            amounts = {draw.choice(["cpus", "mem", "disk"]): draw.randrange(1, 5) * 1000}
+            held[path] = {name: held[path].get(name, 0) + amounts.get(name, 0) for name in held[path] | amounts}
+            shares.charge(*path, amounts)
+        elif kind == "give back":
+            shares.charge(*path, {name: -amount for name, amount in held[path].items()})
+            held[path] = {}
+        elif kind == "choose" and wanting[path]:
+            shares.choose(*path)
+        elif kind == "want":
+            wanting[path] = draw.random() < 0.7
+            shares.want(*path, wanting[path])
+        elif kind == "leave":
+            wanting[path] = False
+            shares.leave(*path)
+        elif kind == "weight":
+            weights[path[0]] = draw.choice([0.5, 1.0, 3.0])
+            shares.set_weight(path[0], weights[path[0]])
+        elif kind == "total":
+            total["cpus"] = draw.randrange(5, 20) * 1000
+            shares.set_total(total)
+        if draw.random() < 0.5:
+            assert list(shares.clients()) == from_scratch()
+    assert list(shares.clients()) == from_scratch()
