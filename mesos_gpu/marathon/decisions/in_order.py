@@ -6,7 +6,7 @@ docs/do/gangs.md says it in words. What is kept for the first that waits is kept
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from mesos_gpu.marathon.decisions import suspending
@@ -26,11 +26,11 @@ from mesos_gpu.marathon.model.instances import ASKED, Instance, Phase, Task
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.given_back import SETTLE_S
 from mesos_gpu.marathon.state.queue_entry import Place
-from mesos_gpu.mesos.ids import OfferId
+from mesos_gpu.mesos.ids import AgentId, Role
 from mesos_gpu.placement.demand import Demand, Machine
 from mesos_gpu.queueing.decide import Decision, Start, decide
 from mesos_gpu.queueing.places import PREFERENCES, Preference, fewest_first
-from mesos_gpu.queueing.values import Ask, Running, rank_of
+from mesos_gpu.queueing.values import Ask, Running, rank_of, with_ended
 
 _MASTER_PORT = PortWish(None, 0, "master", "tcp", ())
 
@@ -38,9 +38,10 @@ Found = list[tuple[OpenOffer, Instance, Match]]
 
 
 class Look:
-    """One look at what waits, with the offers at hand. `away`: offers that were given back a moment ago.
+    """One look at what waits, with the offers at hand. `away`: offers that were given back, of other agents.
 
-    Of those the `refused` come again when offers are asked for; the others come by themselves.
+    Agents that are `refused` in a role come in it when offers are asked for; the others come by themselves. A machine
+    at hand in another role is not what somebody can start on, but soon will be.
     """
 
     def __init__(
@@ -49,14 +50,17 @@ class Look:
         opened: Sequence[OpenOffer],
         ready: Ready,
         away: Sequence[Offer],
-        refused: Collection[OfferId],
+        refused: Set[tuple[AgentId, Role]],
     ):
         self._draft, self._ready = draft, ready
         self._open = {str(each.offer.id): each for each in opened}
         self._offers: dict[str, Offer] = {name: each.offer for name, each in self._open.items()}
         self._away = {f"{offer.id} given back": offer for offer in away}
-        self._again = {name for name, offer in self._away.items() if offer.id in refused}
         self._offers |= self._away
+        self._away_in = refused
+        self._called_over: set[str] = set()
+        self.meant: dict[str, Role] = {}
+        """Which offers somebody is to have soon, and in which role."""
         self._names = {str(offer.agent_id): name for name, offer in reversed(self._offers.items())}
         self._models = {model(offer): offer for offer in self._offers.values()}
         self._unfit: dict[str, set[str]] = {}
@@ -70,18 +74,27 @@ class Look:
             # The tasks come first: they tell which part of everything each role has.
             tasks = self._running()
             free = self._free(tasks)
-            asked = [found for app_id in self._ready if (found := self._ask(app_id, free)) is not None]
+            asked = [found for app_id in self._ready if (found := self._ask(app_id, free, tasks)) is not None]
             decision = decide(asked, free, tasks, draft.now_s, self._prefer, taking=settled)
             if not any(self._refused(start) for start in decision.starts):
                 break
         self._note(decision, asked)
         if decision.promise is not None:
             give_way(draft, decision.gives_way, decision.promise.ask.id)
-            if self._again & decision.promise.members.keys():
-                draft.revive_due = True
+            first = draft.app(decision.promise.ask.id)
+            if first is not None:
+                self.meant = dict.fromkeys(decision.promise.members, Role(first.document["role"])) | self.meant
+        coming = ((self._offers[name].agent_id, role) for name, role in self.meant.items() if name in self._offers)
+        if not self._away_in.isdisjoint(coming):
+            draft.revive_due = True
         return decision
 
-    def _ask(self, app_id: str, free: Mapping[str, Machine]) -> Ask | None:
+    def _in_role(self, name: str, spec: RunSpec) -> Offer:
+        """Return an offer as it will come in an app's role."""
+        offer, role = self._offers[name], spec.document["role"]
+        return offer if offer.role == role else replace(offer, role=Role(role))
+
+    def _ask(self, app_id: str, free: Mapping[str, Machine], tasks: Sequence[Running]) -> Ask | None:
         draft, spec = self._draft, self._draft.app(app_id)
         if spec is None or spec.resident or len(self._ready[app_id]) < spec.gang_size:
             return None
@@ -92,8 +105,18 @@ class Look:
             since_s, spec.priority, share, aging_s=settings.priority_aging_s, fair_s=settings.priority_aging_s / 2
         )
         found = asks.ask(spec, len(self._ready[app_id]), rank, self._demand(spec), self._where(spec, free))
-        together = asks.one_cluster(spec, found, free, self._offers)
+        together = self._together(spec, found, free, tasks) if asks.clusters(spec) else None
         return found if together is None else replace(found, machines=together)
+
+    def _together(
+        self, spec: RunSpec, asked: Ask, free: Mapping[str, Machine], tasks: Sequence[Running]
+    ) -> frozenset[str]:
+        """Return the machines of one value: that with room now, once what ends has, or when all has ended that may."""
+        places: dict[str, Task | Offer] = {str(task.agent_id): task for task in self._tasks()}
+        ending = (task for task in tasks if task.ending)
+        able = (task for task in tasks if task.ends_s is not None or task.preemptible)
+        stages = (free, with_ended(free, ending), with_ended(free, able))
+        return asks.one_cluster(spec, asked, stages, {**places, **self._offers})
 
     def _demand(self, spec: RunSpec) -> Demand:
         return demand(spec, self._models.values())
@@ -104,11 +127,13 @@ class Look:
         names = set()
         for name, offer in self._offers.items():
             left = self._open[name].left if name in self._open else offer.resources
-            found = matched(draft, spec, offer, left, placed)
+            found = matched(draft, spec, self._in_role(name, spec), left, placed)
             if isinstance(found, Match) or asks.PASSES.issuperset(found.reasons):
                 names.add(name)
             if isinstance(found, Refusal) and name in self._open:
                 self._open[name].refuse(spec.id, found.reasons)
+            elif name in self._open and offer.role != spec.document["role"]:
+                self._open[name].refuse(spec.id, (Reason.UNFULFILLED_ROLE,))
         for task in self._tasks():
             if str(task.agent_id) in free and str(task.agent_id) not in names:
                 constraints = spec.document["constraints"]
@@ -126,8 +151,8 @@ class Look:
         free = {
             name: with_links(machine(each.offer, each.left), each.offer, holding) for name, each in self._open.items()
         }
-        for name, offer in self._away.items():
-            free[name] = Machine(0, 0, (), model(offer))
+        for name in (*self._away, *self._called_over):
+            free[name] = Machine(0, 0, (), model(self._offers[name]))
         models = {str(task.agent_id): dict(task.attributes).get(MODEL, "") for task in self._tasks()}
         for task in tasks:
             free.setdefault(task.machine, Machine(0, 0, (), models.get(task.machine, "")))
@@ -151,8 +176,9 @@ class Look:
         for task, spec, _ in draft.freed:
             name = self._names.get(str(task.agent_id), str(task.agent_id))
             found.append(Running(f"was {task.id}", name, self._demand(spec), draft.now_s + 1.0, ending=True))
-        for name, offer in self._away.items():
-            there = machine(offer, offer.resources)
+        for name in (*self._away, *self._called_over):
+            offer = self._offers[name]
+            there = machine(offer, self._open[name].left if name in self._open else offer.resources)
             whole = Demand(there.cpus_milli, there.mem_mib, there.whole)
             found.append(Running(f"offer {name}", name, whole, draft.now_s + 1.0, ending=True))
         return found
@@ -166,6 +192,11 @@ class Look:
         draft, spec = self._draft, self._draft.app(start.ask)
         if spec is None or start.ask not in self._ready:
             return False
+        over = {name for name in start.members if self._open[name].offer.role != spec.document["role"]}
+        if over:
+            self._called_over |= over
+            self.meant |= dict.fromkeys(start.members, Role(spec.document["role"]))
+            return True
         most = draft.settings.launch_tokens
         if draft.tokens.left < min(spec.gang_size, most):
             return False  # more may start a moment later

@@ -23,13 +23,12 @@ from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.state.actions import Decline, Revive, Say, Suppress
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import Moment
-from mesos_gpu.marathon.state.given_back import SETTLE_S, GivenBack, lifted
+from mesos_gpu.marathon.state.given_back import SETTLE_S, GivenBack, by_agent, in_all, in_one_piece, lifted
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import Books, State
 from mesos_gpu.marathon.state.turns import Line
 from mesos_gpu.mesos.documents import OfferDocument
-from mesos_gpu.mesos.ids import OfferId, Role
-from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.ids import OfferId
 
 _PAUSE_S, _PAUSE_MORE_S = 1.0, 3.0
 """For so long, and up to so much more by chance, others have their turn with what was kept in vain: two Marathons that
@@ -147,39 +146,37 @@ def look_again(draft: Draft, *, tick: bool) -> None:
 
 def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Ready, *, keep: bool) -> None:
     """Start what comes first; with `keep`, hold what the first that waits is to have, else give everything back."""
-    whole, parts = _in_one_piece(documents)
+    whole, parts = in_one_piece(documents)
     read, declined = _read(draft, whole)
     away = GivenBack(draft.away, draft.now_s)
     draft.freed = tuple(entry for entry in draft.freed if entry[2] > draft.now_s - SETTLE_S)
-    offers, elsewhere = _of_waiting_roles(draft, read, ready)
-    # An agent of which two offers are out has one machine all the same: both go back, to come again as one.
-    for several in parts:
-        away.refused(replace(several[0], resources=_sum(several)), 0.0)
-        draft.actions.append(Decline([offer.id for offer in several], 0.0))
-    alone = {offer.agent_id: offer for offer in offers}
-    for offer in elsewhere:
-        beside = alone.pop(offer.agent_id, None)
-        away.elsewhere(offer if beside is None else replace(offer, resources=_sum([offer, beside])))
-        if beside is not None:
-            draft.actions.append(Decline([beside.id], 0.0))
-    opened = [OpenOffer(draft, offer) for offer in offers if offer.agent_id in alone]
-    away.came({each.offer.agent_id for each in opened})
-    decision = Look(draft, opened, ready, away.offers, away.still_refused).carry_out()
-    promised = decision.promise.members if decision.promise is not None else {}
+    offers, idle = _of_waiting_roles(draft, read, ready)
+    alone, shared = by_agent(offers, idle)
+    for offer in idle:
+        away.refused(offer, 0.0)
+    _give_back_as_one(draft, away, [*parts, *shared], {offer.id for offer in idle})
+    opened = [OpenOffer(draft, offer) for offer in alone]
+    away.at_hand(alone)
+    look = Look(draft, opened, ready, away.offers, away.still_refused)
+    decision = look.carry_out()
     until_s = draft.held_until_s if draft.gathering else draft.now_s + draft.settings.gang_offer_hold_s
     resident = Ready({app_id: ids for app_id, ids in ready.items() if ready.specs[app_id].resident}, ready.specs)
     refuse_s = _refuse_s(draft, _next_backoff_s(draft))
-    if decision.promise is not None or (elsewhere and any(decision.fits.values())):
+    if look.meant or (idle and any(decision.fits.values())):
         refuse_s = min(refuse_s, _PAUSE_S + draft.pick() % 1000 / 1000 * _PAUSE_MORE_S)
     held: list[OfferDocument] = []
     for each in opened:
-        kept = keep and str(each.offer.id) in promised
+        role = look.meant.get(str(each.offer.id)) if keep else None
+        kept = each.offer.role == role
         if not kept:
             each.fill(resident)
         if each.close(0.0 if decision.fits else refuse_s):
             away.refused(replace(each.offer, resources=each.left), _PAUSE_S)
         elif kept:
             held.append(each.offer.document)
+        elif role is not None:  # it is to come in the role of who is to have it
+            draft.actions.append(Decline([each.offer.id], draft.settings.gang_offer_hold_s))
+            away.refused(each.offer, draft.settings.gang_offer_hold_s)
         else:
             declined.append(each.offer.id)
             away.refused(each.offer, refuse_s)
@@ -192,23 +189,33 @@ def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Read
     draft.freed = draft.freed if draft.ordered else ()
 
 
+def _give_back_as_one(draft: Draft, away: GivenBack, shared: list[list[Offer]], idle: set[OfferId]) -> None:
+    """Give back the offers of agents of which several are out, to come again as one: each has one machine all the same.
+
+    They come in the role in which one is held; those of `idle` roles are declined already.
+    """
+    held = {document["id"]["value"] for document in draft.held}
+    for several in shared:
+        meant = next((offer for offer in several if offer.id in held), several[0])
+        others = [offer.id for offer in several if offer.role != meant.role and offer.id not in idle]
+        away.refused(replace(meant, resources=in_all(several)), 0.0)
+        draft.actions.append(Decline([offer.id for offer in several if offer.role == meant.role], 0.0))
+        if others:
+            draft.actions.append(Decline(others, draft.settings.gang_offer_hold_s))
+
+
 def _of_waiting_roles(draft: Draft, offers: list[Offer], ready: Ready) -> tuple[list[Offer], list[Offer]]:
     """Give back the offers of roles in which nothing waits, for long: their machines come in another role next.
 
-    Return the other offers, and those as they will come where there is one such role: a gang needs several machines at
-    one moment, and a master with several roles to serve offers it some of them in this role and some in that.
+    Return the other offers, and these: a gang needs several machines at one moment, and a master with several roles to
+    serve offers it some of them in this role and some in that.
     """
     roles = {str(ready.specs[app_id].document["role"]) for app_id in ready}
     idle = [offer for offer in offers if offer.role not in roles]
     if len(draft.roles) < 2 or not idle:
         return offers, []
     draft.actions.append(Decline([offer.id for offer in idle], draft.settings.decline_offer_s))
-    coming = [replace(offer, role=Role(*roles)) for offer in idle] if len(roles) == 1 else []
-    return [offer for offer in offers if offer.role in roles], coming
-
-
-def _sum(offers: Sequence[Offer]) -> Resources:
-    return sum((offer.resources for offer in offers[1:]), offers[0].resources)
+    return [offer for offer in offers if offer.role in roles], idle
 
 
 def take_offers(draft: Draft, documents: Sequence[OfferDocument], ready: Ready | None = None) -> None:
@@ -262,23 +269,6 @@ def _decline_untried(draft: Draft, untried: Sequence[OfferId]) -> None:
         draft.token_short = bool(draft.waiting)
         refuse_s = _refuse_s(draft, _next_backoff_s(draft)) if draft.waiting else draft.settings.decline_offer_s
         draft.actions.append(Decline(untried, refuse_s))
-
-
-def _in_one_piece(documents: Sequence[OfferDocument]) -> tuple[list[OfferDocument], list[list[Offer]]]:
-    """Return the offers of agents and roles of which there is one, and those of which there are several, by agent."""
-    found: dict[tuple[str, str], list[OfferDocument]] = {}
-    for document in documents:
-        role = document.get("allocation_info", {}).get("role", "")
-        found.setdefault((document["agent_id"]["value"], role), []).append(document)
-    whole: list[OfferDocument] = []
-    several: list[list[Offer]] = []
-    for group in found.values():
-        try:
-            several += [[Offer.from_json(each) for each in group]] if len(group) > 1 else []
-            whole += group if len(group) == 1 else []
-        except (BadResources, KeyError):
-            whole += group  # one by one they are found out
-    return whole, several
 
 
 def _queued(draft: Draft) -> list[OfferDocument]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from math import inf
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching.constraints import value_at
+from mesos_gpu.marathon.matching.constraints import Place, value_at
 from mesos_gpu.marathon.matching.matching import Reason
-from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.instances import Instance, Task
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.placement.demand import Demand
@@ -86,17 +85,28 @@ def role_shares(held: Iterable[tuple[str, Demand]]) -> dict[str, float]:
     return {role: amount / total for role, amount in amounts.items()} if total else {}
 
 
-def one_cluster(spec: RunSpec, asked: Ask, free: Free, offers: Mapping[str, Offer]) -> frozenset[str] | None:
-    """Return the machines of one value of the attribute by which a gang is to be together (CLUSTER without a value).
+def clusters(spec: RunSpec) -> list[str]:
+    """Return the fields by which a gang is to be together, wherever that is (CLUSTER without a value)."""
+    return [
+        c[0] for c in spec.document["constraints"] if c[1].upper() == "CLUSTER" and len(c) < 3 and spec.gang_size > 1
+    ]
 
-    That of most members now, None for an app that says nothing of the kind.
+
+def one_cluster(spec: RunSpec, asked: Ask, stages: Iterable[Free], places: Mapping[str, Place]) -> frozenset[str]:
+    """Return the machines of one value of the first of those fields; there must be one.
+
+    `stages` is what is free now, and later. The value is the one that has room for all the earliest, else most room in
+    the end.
     """
-    fields: Sequence[str] = [c[0] for c in spec.document["constraints"] if c[1].upper() == "CLUSTER" and len(c) < 3]
-    if not fields or asked.size == 1:
-        return None
-    groups: dict[str, list[str]] = {}
-    for name, count in room(asked, free).items():
-        if name in offers and (here := value_at(fields[0], offers[name])) is not None:
-            groups.setdefault(here, []).extend([name] * count)
-    best: Sequence[str] = max(groups.values(), key=len, default=())
-    return frozenset(best)
+    field = clusters(spec)[0]
+    values = {name: value for name, place in places.items() if (value := value_at(field, place)) is not None}
+    best = None
+    for free in stages:
+        counts: dict[str, int] = {}
+        for name, count in room(asked, free).items():
+            if name in values:
+                counts[values[name]] = counts.get(values[name], 0) + count
+        best = max(counts, key=counts.__getitem__, default=best)
+        if best is not None and counts.get(best, 0) >= asked.size:
+            break
+    return frozenset(name for name, value in values.items() if value == best and asked.may_use(name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesos_gpu.marathon.model.instances import Phase
+from mesos_gpu.marathon.state.events import KillTasks
 from mesos_gpu.master.events.operators import ReactivateAgent
 from mesos_gpu.placement.demand import WHOLE, Machine
 from tests.support.marathon.stuck_in_order import ROLE, Cluster
@@ -51,4 +52,26 @@ def test_what_comes_free_of_a_machine_is_offered_with_what_was_free_there() -> N
     cluster = Cluster({f"m{at}": Machine(4000, 4096, (WHOLE,) * 2) for at in range(2)})
     cluster.put({**SOME, "id": "/busy", "gpus": 2, "role": ROLE, "preemptible": True})
     cluster.put({**SOME, "id": "/gang", "gang": {"size": 2}, "gpus": 2, "role": ROLE, "priority": 1})
+    assert starts(cluster, "/gang", 30.0)
+
+
+def test_what_gave_way_does_not_start_again_on_what_it_gave() -> None:
+    # What /web/busy gives back is offered in its own role, beside the offer of the rest that is held for the gang.
+    cluster = Cluster({f"m{at}": Machine(4000, 4096, (WHOLE,)) for at in range(2)})
+    cluster.put({**SOME, "id": "/web/busy", "role": "web", "cpus": 3, "instances": 2, "preemptible": True})
+    assert starts(cluster, "/web/busy", 30.0)
+    cluster.put({**SOME, "id": "/gang", "gang": {"size": 2}, "cpus": 3, "role": ROLE, "priority": 1})
+    assert starts(cluster, "/gang", 30.0)
+
+
+def test_machines_of_one_value_that_were_refused_at_different_times_come_together() -> None:
+    cluster = Cluster({f"m{at}": Machine(4000, 4096, (WHOLE,), "a100" if at < 2 else "t4") for at in range(4)})
+    cluster.put({**SOME, "id": "/busy", "cpus": 3, "constraints": [["hostname", "IS", "m0"]], "role": ROLE})
+    cluster.put({**SOME, "id": "/other", "cpus": 3, "constraints": [["hostname", "IS", "m2"]], "role": ROLE})
+    gang = {"gang": {"size": 2}, "cpus": 3, "constraints": [["gpu_model", "CLUSTER"]], "role": ROLE}
+    cluster.put({**SOME, "id": "/gang", **gang})
+    cluster.until(cluster.now_s + 30)
+    assert not starts(cluster, "/gang", 0.0)
+    (task,) = (i.task for i in cluster.state.instances_of("/busy") if i.task is not None)
+    cluster.ask(KillTasks([task.id], "D", scale=True, force=True))
     assert starts(cluster, "/gang", 30.0)

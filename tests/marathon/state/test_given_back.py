@@ -10,8 +10,9 @@ from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.state.actions import Action, Decline, Launch, Revive
 from mesos_gpu.marathon.state.events import Offered, Tick
-from mesos_gpu.marathon.state.given_back import GivenBack, lifted
-from tests.support.marathon.builders import SETTINGS, T0, Run, app, offer, only
+from mesos_gpu.marathon.state.given_back import GivenBack, by_agent, in_all, lifted
+from mesos_gpu.mesos.resources import Resources
+from tests.support.marathon.builders import SETTINGS, T0, Run, app, offer, only, status
 
 WAITS, OTHER = "team", "slave_public"
 SHARED = replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED)
@@ -68,15 +69,60 @@ def test_a_machine_of_which_two_roles_have_a_part_each_is_given_back_to_come_as_
     assert only(held, Revive)
     given = declined(run.do(Offered([offered(3, 0, OTHER)])))
     assert given == {"O2": 0.0, "O3": 120.0}
-    assert [offer.gpus for offer, _, _ in run.state.away if offer.agent_id == "S0"] == [2]
+    assert [offer.gpus for offer, _, _ in run.state.away if offer.agent_id == "S0"][-1] == 2
 
 
 def test_nobody_refuses_anything_after_offers_were_asked_for() -> None:
     back = GivenBack((), T0)
     here = Offer.from_json(offered(1, 0, WAITS))
     back.refused(here, 120.0)
-    assert back.still_refused == {here.id}
+    assert back.still_refused == {("S0", WAITS)}
     again = GivenBack(lifted(back.entries, T0 + 1), T0 + 2)
     assert (again.offers, again.still_refused) == ([here], set())
     # What has not come by now is somebody else's.
     assert not GivenBack(again.entries, T0 + 5).offers
+
+
+def test_what_is_at_hand_in_one_role_may_be_refused_in_another() -> None:
+    back = GivenBack((), T0)
+    waits, other = (Offer.from_json(offered(at, 0, role)) for at, role in enumerate((WAITS, OTHER)))
+    back.refused(waits, 120.0)
+    back.refused(other, 5.0)
+    assert back.offers == [other]
+    back.at_hand([other])
+    assert (back.offers, back.still_refused) == ([], {("S0", WAITS)})
+
+
+def test_a_machine_of_which_several_roles_have_something_unreserved_is_told_apart_from_others() -> None:
+    first, second, rest = (Offer.from_json(offered(at, at % 2, WAITS)) for at in range(3))
+    kept = replace(rest, resources=Resources.parse("gpus(keeper):1"))
+    assert by_agent([first, second], [kept]) == ([first, second], [])
+    assert by_agent([first, second], [rest]) == ([second], [[first, rest]])
+    assert by_agent([second], [first, rest]) == ([second], [])
+    assert in_all([first, rest]).gpus == 2
+
+
+def test_two_gangs_of_two_roles_are_not_in_one_anothers_way() -> None:
+    """A machine that is at hand in another role is had over: it is refused there, and asked for where it is wanted."""
+    run = waiting(priority=1)
+    run.put(app("/other/b", gpus=4, role="other", gang={"size": 2}))
+    run.do(Tick(), after_s=10)
+    held = run.do(Offered([offered(1, 0, WAITS), offered(2, 1, "other")]))
+    assert declined(held) == {"O2": SHARED.gang_offer_hold_s}
+    launches = only(run.do(Offered([offered(3, 1, WAITS)]), after_s=2), Launch)
+    assert sorted(each.offer_id for each in launches) == ["O1", "O3"]
+
+
+def test_what_may_go_before_the_first_has_a_machine_over_that_is_held_in_anothers_role() -> None:
+    run = Run(settings=SHARED)
+    run.subscribe()
+    run.put(app("/other/busy", gpus=1, role="other", maxRuntimeSeconds=3600))
+    (task_id,) = (run.do(Offered([offered(1, 2, "other")])), run.tasks("/other/busy"))[1]
+    run.do(status(task_id, agent_id={"value": "S2"}))
+    # First comes a gang that wants three machines, of which one is busy for an hour; then one that fits beside it.
+    run.put(app("/other/first", gpus=1, role="other", gang={"size": 3}, priority=1))
+    run.put(app("/team/small", cpus=0.1, role=WAITS, gang={"size": 2}, maxRuntimeSeconds=60))
+    run.do(Tick(), after_s=10)
+    given = declined(run.do(Offered([offered(2, 0, "other"), offered(3, 1, WAITS)])))
+    assert given == {"O2": SHARED.gang_offer_hold_s}
+    assert {each.offer_id for each in only(run.do(Offered([offered(4, 0, WAITS)])), Launch)} == {"O3", "O4"}

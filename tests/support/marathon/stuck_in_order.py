@@ -27,7 +27,14 @@ from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role
 from mesos_gpu.placement.demand import WHOLE, Demand, Machine
 from mesos_gpu.replay.cluster import BEGIN_S, ReplayedCluster
 
-ME, ROLE = "/train", "team"
+ME, ROLE, OTHER_ROLE = "/train", "team", "web"
+TOGETHER = [
+    ["gpu_model", "CLUSTER"],
+    ["gpu_model", "CLUSTER", "t4"],
+    ["gpu_model", "UNLIKE", "a.*"],
+    ["gpu_model", "MAX_PER", "1"],
+]
+"""Constraints that are about where the others of an app are, or may be."""
 SEED = "ffffffff-0000-0000-0000-000000000000"
 NAMES = ("cpus", "mem", "disk", "gpus")
 BETWEEN_S = 20.0
@@ -183,14 +190,14 @@ def asked_for(state: State, step: Step) -> Iterator[Event]:
 
 def stuck_cluster(seed: int) -> Cluster:
     """Return a cluster on which the app waits in order, and does not start."""
-    random = Random(seed)
+    random, more = Random(seed), Random(~seed)
     while True:
-        found = _cluster(random)
+        found = _cluster(random, more)
         if found is not None:
             return found
 
 
-def _cluster(random: Random) -> Cluster | None:
+def _cluster(random: Random, more: Random) -> Cluster | None:
     machines = {
         f"m{number}": Machine(
             random.randint(3, 8) * 1000,
@@ -202,6 +209,8 @@ def _cluster(random: Random) -> Cluster | None:
     }
     found = Cluster(machines)
     limited = random.random() < 0.25
+    if more.random() < 0.1:
+        found.limit(OTHER_ROLE, {"gpus": more.randint(0, 4) * 1000})
     if limited:
         amounts = {"gpus": random.randint(1, 6) * 1000, "cpus": random.randint(2, 12) * 500}
         found.limit(ROLE, {name: amounts[name] for name in random.sample(sorted(amounts), random.randint(1, 2))})
@@ -210,13 +219,20 @@ def _cluster(random: Random) -> Cluster | None:
             found.start(str(number), Demand(random.randint(1, 3) * 1000, 512, random.randint(0, 2)), float("inf"))
             found.until(found.now_s + 8)
         else:
-            found.put(_app(random, f"/other{number}"))
+            found.put({**_app(random, f"/other{number}"), **(_in_another_role(number) if more.random() < 0.2 else {})})
     if random.random() < 0.2:
         found.deactivate(random.choice(sorted(machines)))
-    found.put({**_app(random, ME), "constraints": _constraints(random)})
+    constraints = _constraints(random)
+    if more.random() < 0.15:
+        constraints = [more.choice(TOGETHER)]
+    found.put({**_app(random, ME), "constraints": constraints})
     found.until(found.now_s + 20)
     # What has only given way, or is held back for a moment, would start a moment later.
     return found if found.stuck else None
+
+
+def _in_another_role(number: int) -> dict[str, str]:
+    return {"id": f"/{OTHER_ROLE}/other{number}", "role": OTHER_ROLE}
 
 
 def _app(random: Random, app_id: str) -> dict[str, Any]:
