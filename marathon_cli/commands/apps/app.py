@@ -115,9 +115,12 @@ class _Beside(NamedTuple):
     """How many of its tasks have their GPUs put away."""
 
 
+_GIVES = ("gpus", "gpuShare", "preemptible")
+
+
 def _beside(marathon: Marathon, apps: Sequence[Mapping[str, Any]]) -> _Beside:
     # What has GPUs may be suspended: its tasks tell, and hold devices.
-    asks = any((item.get("gpus") or item.get("preemptible")) and item.get("tasksRunning") for item in apps)
+    asks = any(any(map(item.get, _GIVES)) and item.get("tasksRunning") for item in apps)
     tasks = marathon.tasks() if asks else []
     suspended = Counter(str(task.get("appId")) for task in tasks if task.get("suspension"))
     return _Beside(_actions(marathon), _waiting(marathon), _devices(marathon, apps, tasks), suspended)

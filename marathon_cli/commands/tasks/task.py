@@ -137,7 +137,7 @@ def _row(item: Mapping[str, Any]) -> list[object]:
         item.get("appId") or "---",
         item["gpus"],
         ",".join(str(gpu.get("index", gpu.get("uuid"))) for gpu in item["gpuDevices"]) or "---",
-        item.get("state"),
+        f"{item.get('state')}, suspended" if item.get("suspension") else item.get("state"),
         item.get("host"),
         item.get("startedAt") or item.get("stagedAt") or "---",
         item.get("id"),

@@ -220,7 +220,7 @@ def next_tick_s(state: State, settings: Settings, moment: Moment) -> float | Non
             times.append(due_s)
         if task is None:
             continue
-        if task.suspension and state.subscribed and instance.phase is Phase.RUNNING:
+        if task.suspension and not task.away_by_hand and state.subscribed and instance.phase is Phase.RUNNING:
             times.append(suspending.due_s(task, moment.now_s))
         if instance.app_id in limits and instance.active and task.id not in state.kills:
             times += [at for at in (ends_s(task, limits[instance.app_id]),) if at < inf]

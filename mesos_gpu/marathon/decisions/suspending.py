@@ -4,7 +4,7 @@ Only what says so: `preemptible` apps with whole GPUs and the label GPU_PREEMPTI
 (docs/do/gangs.md), and `preemptible` apps with parts of shared GPUs, for those whose `gpuShare` has `highPriority`
 (docs/do/sharing.md), which are never ended for that. What is to give way is `mesos_gpu.queueing`'s decision. The agent
 does it, and its word counts: a GPU is another's when the agent offers it, and the task's again when the agent says that
-it has it.
+it has it. What somebody does by hand at the agent is known by that word, too, and is left to him.
 """
 
 from __future__ import annotations
@@ -98,20 +98,29 @@ def given_back(task: Task, needed: Demand) -> Demand:
 
 def suspend(draft: Draft, instance: Instance, task: Task, taker: str) -> None:
     """Have the GPUs of a task put away for an app."""
-    spec = draft.spec_of(instance)
-    fields: dict[str, Any] = {"appId": instance.app_id, "taskId": task.id, "slaveId": task.agent_id, "host": task.host}
-    fields |= {"gpus": 0 if spec is None else spec.gpus, "takenBy": taker}
-    draft.actions += [
-        Publish("instance_suspended_event", fields),
-        Say(f"{task.id} has its GPUs put away for {taker}"),
-    ]
+    _publish(draft, instance, task, takenBy=taker)
+    draft.actions.append(Say(f"{task.id} has its GPUs put away for {taker}"))
     _ask(draft, instance, replace(task, suspended_for=taker), ASKED)
 
 
+def _publish(draft: Draft, instance: Instance, task: Task, **more: Any) -> None:
+    spec = draft.spec_of(instance)
+    fields: dict[str, Any] = {"appId": instance.app_id, "taskId": task.id, "slaveId": task.agent_id, "host": task.host}
+    draft.actions.append(
+        Publish("instance_suspended_event", fields | {"gpus": 0 if spec is None else spec.gpus} | more)
+    )
+
+
 def heard(draft: Draft, instance: Instance, message: str) -> None:
-    """Take an agent's word about a task that this Marathon had suspended; other messages say nothing of it."""
+    """Take an agent's word about a task that is being suspended or resumed; other messages say nothing of it."""
     task = instance.task
-    if task is None or not task.suspension:
+    if task is None:
+        return
+    if not task.suspension:
+        if message.startswith(SUSPENDED):
+            _publish(draft, instance, task)
+            _put(draft, instance, replace(task, suspended_for=None), AWAY)
+            draft.revive_due = True
         return
     if message.startswith(NOT_SUSPENDED) and task.suspension == ASKED:
         if _has_whole(draft, instance):
@@ -137,6 +146,8 @@ def watch(draft: Draft) -> None:
     for instance in list(draft.instances.values()):
         task = instance.task
         if task is None or not task.suspension or instance.phase is not Phase.RUNNING or not draft.subscribed:
+            continue
+        if task.away_by_hand:
             continue
         if task.suspension == AWAY:
             _look(draft, instance, task)

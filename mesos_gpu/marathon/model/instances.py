@@ -183,7 +183,7 @@ class Task:
     suspension: str = ""
     """How far its suspension has come: ASKED, AWAY, COMING; empty while it simply runs."""
     suspended_for: str | None = None
-    """The app for which its GPUs were put away."""
+    """The app for which its GPUs were put away; None where somebody did that by hand (`mesos-gpu task suspend`)."""
     suspension_s: float = 0.0
     """When `suspension` last changed, or was last asked for."""
     cards: tuple[int, ...] = ()
@@ -204,6 +204,11 @@ class Task:
     def away(self) -> bool:
         """Return whether its GPUs are others' now."""
         return self.suspension in (AWAY, COMING)
+
+    @property
+    def away_by_hand(self) -> bool:
+        """Return whether somebody put its GPUs away, and is to give it some again."""
+        return self.suspension == AWAY and self.suspended_for is None
 
     def has(self, task_id: str) -> bool:
         """Return whether one of Mesos' tasks that fill the instance has this id."""

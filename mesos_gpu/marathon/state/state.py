@@ -198,7 +198,7 @@ def is_timely(instance: Instance) -> bool:
         instance.phase in COMING_UP
         or instance.phase is Phase.UNREACHABLE
         or instance.reservation is not None
-        or (instance.task is not None and bool(instance.task.suspension))
+        or (instance.task is not None and bool(instance.task.suspension) and not instance.task.away_by_hand)
     )
 
 

@@ -219,12 +219,15 @@ def _not_queued(it: Situation, failure: Failure | None) -> tuple[str, str, list[
 
 def _away(it: Situation) -> str:
     """Return which of its tasks have no GPUs for the moment, and for whom."""
-    takers = [str(task["suspension"].get("for")) for task in it.app.get("tasks") or [] if task.get("suspension")]
-    if not takers:
-        return ""
-    return (
-        f" {len(takers)} of them suspended for {', '.join(sorted(set(takers)))}, and resumed when that needs no more."
-    )
+    away = [task["suspension"].get("for") for task in it.app.get("tasks") or [] if task.get("suspension")]
+    takers = [str(one) for one in away if one is not None]
+    words = ""
+    if takers:
+        names = ", ".join(sorted(set(takers)))
+        words = f" {len(takers)} of them suspended for {names}, and resumed when that needs no more."
+    if by_hand := len(away) - len(takers):
+        words += f" {by_hand} of them suspended by hand: `mesos-gpu task resume` gives GPUs again."
+    return words
 
 
 def _of_failure(it: Situation, failure: Failure) -> list[str]:

@@ -107,9 +107,33 @@ def test_words_about_what_nobody_asked_for_change_nothing() -> None:
     offered(run)
     (task,) = run.tasks("/cheap")
     run.do(status(task))
-    for message in (f"{SUSPENDED}by an operator", f"{RESUMED}GPU 0", f"{NOT_SUSPENDED}x", "hello"):
+    for message in (f"{RESUMED}GPU 0", f"{NOT_SUSPENDED}x", "hello"):
         assert told(run.do(word(task, message))) == []
         assert suspension(run) is None
+
+
+def test_what_somebody_suspends_by_hand_is_known_and_left_to_him() -> None:
+    run = Run(settings=SHARED)
+    run.subscribe()
+    run.put(CHEAP)
+    offered(run)
+    (task,) = run.tasks("/cheap")
+    run.do(status(task))
+    due_s = next_tick_s(run.state, run.settings, run.moment)
+    actions = run.do(word(task, f"{SUSPENDED}what it has is put away"))
+    (published,) = [event for event in only(actions, Publish) if event.kind == "instance_suspended_event"]
+    assert (published.fields["taskId"], "takenBy" in published.fields) == (task, False)
+    assert suspension(run) == "suspended"
+    assert next_tick_s(run.state, run.settings, run.moment) == due_s, "nothing is to be done about it"
+    for _ in range(3):
+        assert told(run.do(Tick(), after_s=IN_VAIN_S)) == []
+    run.put(DEAR)
+    assert only(offered(run, "O2"), Launch), "its GPU is another's meanwhile"
+    assert told(run.do(Tick(), after_s=IN_VAIN_S)) == []
+    run.do(word(task, f"{NOT_RESUMED}no GPU is free"))
+    assert suspension(run) == "suspended"
+    assert "instance_resumed_event" in kinds(run.do(word(task, f"{RESUMED}GPU 0 (GPU-x)")))
+    assert suspension(run) is None
 
 
 def test_without_the_label_it_is_ended() -> None:

@@ -194,6 +194,10 @@ def test_an_app_whose_gpus_are_put_away_says_for_whom() -> None:
     away = {"id": "a", "suspension": {"state": "suspended", "for": "/urgent", "since": "2023-01-01T00:00:00.000Z"}}
     found = asked(app(instances=2) | {"tasks": [away, {"id": "b"}]}, queued=None, running=2)
     assert "1 of them suspended for /urgent" in found.headline
+    by_hand = {"id": "b", "suspension": {"state": "suspended", "for": None, "since": "2023-01-01T00:00:00.000Z"}}
+    headline = asked(app(instances=2) | {"tasks": [away, by_hand]}, queued=None, running=2).headline
+    assert "1 of them suspended for /urgent" in headline
+    assert "1 of them suspended by hand: `mesos-gpu task resume` gives GPUs again." in headline
 
 
 def test_what_keeps_a_running_app_to_its_part_is_said_of_the_agents_that_run_it() -> None:

@@ -15,6 +15,7 @@
  * @property {number[]} [ports]
  * @property {{alive: boolean}[]} [healthCheckResults]
  * @property {string} [localVolumes]
+ * @property {{state: string, for: string | null, since: string}} [suspension] as docs/do/tasks.md says
  *
  * @typedef {Object} Blocker what keeps a deployment
  * @property {string} app

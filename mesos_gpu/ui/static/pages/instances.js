@@ -12,8 +12,14 @@ import { Table } from "../parts/table.js";
 
 /** Words of our own for states of tasks. @param {Task} task @returns {string} */
 export function wordOf(task) {
+  if (task.suspension) return "suspended";
   if (task.state !== "TASK_RUNNING") return task.state === "TASK_KILLING" ? "suspended" : "starting";
   return (task.healthCheckResults ?? []).some((result) => !result.alive) ? "unhealthy" : "running";
+}
+
+/** How a task is, as it is shown: Mesos has no state for one that is suspended. @param {Task} task @returns {string} */
+export function labelOf(task) {
+  return task.suspension ? t("task.suspended") : t(`task.${task.state}`);
 }
 
 /** @param {{service: import("../core/types.js").Service}} props */
@@ -28,7 +34,7 @@ export function Instances({ service }) {
 function columns() {
   return [
     { key: "id", label: t("col.instance"), head: true, cell: (task) => html`<a href=${link("instances", task.id)} title=${task.id}>${shortId(task.id)}</a>` },
-    { key: "state", label: t("col.state"), sort: (task) => task.state, cell: (task) => html`<${State} word=${wordOf(task)} label=${t(`task.${task.state}`)} />` },
+    { key: "state", label: t("col.state"), sort: (task) => task.state, cell: (task) => html`<${State} word=${wordOf(task)} label=${labelOf(task)} />` },
     { key: "host", label: t("col.machine"), sort: (task) => task.host ?? "", cell: (task) => html`<a href=${link("machines", task.slaveId ?? "")}>${task.host ?? "–"}</a>` },
     { key: "ports", label: t("col.ports"), rank: 2, cell: (task) => (task.ports ?? []).join(", ") || "–" },
     { key: "started", label: t("col.started"), sort: (task) => -(millis(task.startedAt ?? task.stagedAt) || 0), cell: (task) => html`<${Ago} time=${task.startedAt ?? task.stagedAt} />` },

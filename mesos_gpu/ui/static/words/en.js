@@ -86,6 +86,7 @@ export const en = {
   "task.TASK_UNREACHABLE": "Unreachable",
   "task.TASK_GONE": "Gone",
   "task.TASK_GONE_BY_OPERATOR": "Gone, by an operator",
+  "task.suspended": "Suspended, without GPUs",
   "task.TASK_UNKNOWN": "Unknown",
   "why.all": "{count|one instance runs|all # instances run}",
   "why.starting": "{running} of {wanted} run",

@@ -86,6 +86,7 @@ export const zh = {
   "task.TASK_UNREACHABLE": "无法联系",
   "task.TASK_GONE": "已消失",
   "task.TASK_GONE_BY_OPERATOR": "由管理员移除",
+  "task.suspended": "已挂起，GPU 已让出",
   "task.TASK_UNKNOWN": "未知",
   "why.all": "{count|1|全部 #} 个实例运行中",
   "why.starting": "{wanted} 个实例中有 {running} 个在运行",

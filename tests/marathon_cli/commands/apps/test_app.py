@@ -258,6 +258,25 @@ def test_list_says_how_each_app_is_and_names_what_fails(marathon: ScriptedServer
     ]
 
 
+def test_list_says_which_apps_are_suspended_also_those_with_parts_of_gpus(marathon: ScriptedServer, run: Run) -> None:
+    apps = [
+        {"id": "/part", "instances": 1, "tasksRunning": 1, "gpuShare": {"memGiB": 4}},
+        {"id": "/some", "instances": 2, "tasksRunning": 2, "gpus": 1},
+    ]
+    away = {"suspension": {"state": "suspended", "for": None}, "slaveId": "S", "state": "TASK_RUNNING"}
+    tasks = [
+        {"id": "a", "appId": "/part", **away},
+        {"id": "b", "appId": "/some", **away},
+        {"id": "c", "appId": "/some"},
+    ]
+    for shown, words in ((apps, ["suspended", "1 of 2 suspended"]), (apps[:1], ["suspended"])):
+        marathon.on("GET", "/v2/apps", {"apps": shown})
+        marathon.on("GET", "/v2/tasks", {"tasks": tasks})
+        said = run("app", "list").stdout.splitlines()[1:]
+        assert [word in line for word, line in zip(words, said, strict=True)] == [True] * len(words), said
+    assert run("task", "list").stdout.count("TASK_RUNNING, suspended") == 2
+
+
 def test_list_of_nothing_is_an_empty_table(marathon: ScriptedServer, run: Run) -> None:
     result = run("app", "list")
     assert (result.exit_code, len(result.stdout.splitlines())) == (0, 1)
