@@ -37,7 +37,7 @@ def serve_detached(argv: list[str]) -> int:
     rename("supervisor", [*program("mesos_gpu.local"), *argv[:2]])
     report = os.fdopen(int(argv[1]), "w")
     handler = LogFile(MAX_LOG_MIB << 20)
-    logging.basicConfig(handlers=[handler], level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s")
+    logging.basicConfig(handlers=[handler], format="%(asctime)s %(levelname).1s %(message)s")
 
     def ready(box: Box, gpus: GpuChoice) -> None:
         report.write(f"ready\n{screen(box, gpus, options)}")

@@ -46,9 +46,8 @@ def run_program(name: str, main: Callable[[asyncio.Event], Awaitable[int]], *, m
     SIGTERM and SIGINT set `stop`. A MesosGpuError is printed as one line and becomes 1, and so is what a machine is
     short of; anything else is our bug and keeps its traceback. `max_log_bytes` as in LogFile.
     """
-    logging.basicConfig(handlers=[LogFile(max_log_bytes or 0)], level=logging.INFO, format=LOG_FORMAT)
-    # Every call by a polling client would be a line.
-    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    set_levels()
+    logging.basicConfig(handlers=[LogFile(max_log_bytes or 0)], format=LOG_FORMAT)
 
     async def run() -> int:
         stop = asyncio.Event()
@@ -67,6 +66,22 @@ def run_program(name: str, main: Callable[[asyncio.Event], Awaitable[int]], *, m
             raise
         print(f"{name}: {error}; start it again when that is put right", file=sys.stderr)
         return EXIT_REFUSED
+
+
+LEVELS = {"": logging.INFO, "mesos_gpu": logging.NOTSET, "aiohttp.access": logging.WARNING}
+"""By logger. Every call by a polling client would be a line."""
+
+
+def set_levels() -> None:
+    """Have loggers log as services do.
+
+    What is so already is left alone: each change of a level, and each logger above others that is new, is told to all
+    loggers, which in a fork of many modules takes a page of memory for each.
+    """
+    for name, level in LEVELS.items():
+        logger = logging.getLogger(name)
+        if logger.level != level:
+            logger.setLevel(level)
 
 
 def read_flags(

@@ -41,6 +41,9 @@ def preload(modules: Sequence[str]) -> Iterator[str]:
         with suppress(Exception):
             import_module(module)
         yield module
+    from mesos_gpu.process.program import set_levels
+
+    set_levels()
 
 
 def fork_service(module: str, flags: Sequence[str], *, name: str, log: int, end: signal.Signals) -> int:
