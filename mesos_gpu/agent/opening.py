@@ -53,6 +53,7 @@ from mesos_gpu.agent.views.pods import pods_shown
 from mesos_gpu.agent.views.state_json import promised_gpus
 from mesos_gpu.boot import read_boot_id
 from mesos_gpu.container import Containerizer, enter_private_mounts, open_containerizer
+from mesos_gpu.container.life.id_claims import claimed
 from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.file_locks import locked
@@ -114,7 +115,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
     checkpoints = Checkpoints(configuration.work_dir)
     checkpoints.open()
     async with AsyncExitStack() as closing:
-        closing.callback(os.close, _lock(configuration.work_dir))
+        _be_alone(configuration, closing)
         found = recover(checkpoints, read_boot_id())
         gpus = open_gpus(configuration, found.agent)
         info = _info(configuration, gpus)
@@ -378,6 +379,13 @@ def _with_reservations(found: Recovered, info: Document) -> Recovered:
             "to give up reservations and persistent volumes, remove meta/resources in its --work_dir"
         ) from None
     return replace(found, resources=tuple(fits.to_json(refined=True)))
+
+
+def _be_alone(configuration: Configuration, closing: AsyncExitStack) -> None:
+    """Have the work_dir, and the numbers of containers' users, until the agent is closed. Raises Conflict."""
+    closing.callback(os.close, _lock(configuration.work_dir))
+    if configuration.tasks.users is not None:
+        closing.enter_context(claimed(configuration.tasks.users.whole, configuration.runtime_dir))
 
 
 def _lock(work_dir: Path) -> int:

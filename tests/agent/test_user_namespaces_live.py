@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -12,12 +13,15 @@ import pytest
 from tests.support.agent.documents import task
 from tests.support.agent.groups import launch
 from tests.support.agent.groups import said as said_in_pod
-from tests.support.agent.live import LiveAgent, live_agent
+from tests.support.agent.live import LiveAgent, live_agent, unstarted_agent
 from tests.support.folders import open_folder
+from tests.support.ids import EACH, first_of_ours
+from tests.support.sharing.parts import part
 
 pytestmark = pytest.mark.root
 
-FLAG = "--userns_remap=1600000000:65536"
+FIRST = first_of_ours()
+FLAG = f"--userns_remap={FIRST}:{EACH}"
 LOOK = r"""
 xargs < /proc/self/uid_map; id -u
 ls /dev | grep -E '^nvidia[0-9]+$' | wc -l; nvidia-smi -L | wc -l
@@ -45,9 +49,11 @@ async def test_tasks_have_their_gpus_and_are_nobody_on_the_host(agent: LiveAgent
     for task_id, gpus, uid in (("root", 2, 0), ("nobody", 1, 65534)):
         said = (await agent.until_said(task_id, "looked")).splitlines()
         # ENXIO from the kernel, which has no such driver here: it was allowed.
-        expected = ["0 1600000000 65536", str(uid), str(gpus), str(gpus), *gpus * ["No such device or address"]]
+        expected = [f"0 {FIRST} {EACH}", str(uid), str(gpus), str(gpus), *gpus * ["No such device or address"]]
         assert said == [*expected, "Permission denied", "looked"]
-    pids = [int(pid.name) for pid in Path("/proc").iterdir() if pid.name.isdecimal() and _uid(pid) >= 1_600_000_000]
+    pids = [
+        int(pid.name) for pid in Path("/proc").iterdir() if pid.name.isdecimal() and FIRST <= _uid(pid) < FIRST + EACH
+    ]
     assert pids
     agent.run("other", "true", gpus=2)
     assert "only 1 available" in (await agent.reaches("other", "TASK_FAILED"))["message"]
@@ -74,7 +80,7 @@ async def test_a_task_that_may_do_without_is_who_it_is_on_the_host(place: Path) 
         agent.run("out", "", command={"value": who, "user": "nobody"}, gpus=1, **out)
         agent.run("in", "", command={"value": who, "user": "nobody"}, gpus=1)
         assert (await agent.until_said("out", "looked")).splitlines() == ["0 0 4294967295", "65534", "looked"]
-        assert (await agent.until_said("in", "looked")).splitlines() == ["0 1600000000 65536", "65534", "looked"]
+        assert (await agent.until_said("in", "looked")).splitlines() == [f"0 {FIRST} {EACH}", "65534", "looked"]
         # The next agent, which lets nobody out, takes it over as it is.
         await agent.signal(signal.SIGKILL)
         await agent.start(FLAG)
@@ -84,8 +90,7 @@ async def test_a_task_that_may_do_without_is_who_it_is_on_the_host(place: Path) 
         await agent.reaches("out", "TASK_KILLED")
 
 
-FIRST = 1_879_048_192
-POOL = f"--userns_remap={FIRST}:{4 * 65536}"
+POOL = f"--userns_remap={FIRST}:{4 * EACH}"
 """What files bear, and three containers."""
 PARENTS = {"type": "PARENT", "path": "kept"}
 WHO = r"""
@@ -145,3 +150,45 @@ async def test_no_range_is_lost_when_the_agent_dies_again_and_again(place: Path)
                 agent.kill(name)  # what came too late is said again, as Marathon does
             for name in names:
                 await agent.ends(name)
+
+
+async def test_two_agents_never_have_the_same_numbers(place: Path) -> None:
+    """Also when one was killed and its containers run on; it comes back to them itself."""
+    for name in ("one", "other"):
+        (place / name).mkdir()
+    across = f"--userns_remap={FIRST + 3 * EACH}:{2 * EACH}"
+    async with live_agent(place / "one", POOL) as one, unstarted_agent(place / "other") as other:
+        with pytest.raises(AssertionError, match=f"has numbers of {FIRST}:{4 * EACH}, .*it runs"):
+            await other.start(across)
+        one.run("t", "echo up; exec sleep 600")
+        await one.until_said("t", "up")
+        await one.signal(signal.SIGKILL)
+        with pytest.raises(AssertionError, match="it has ended, and its containers run"):
+            await other.start(across)
+        await one.start(POOL)
+        assert one.master.states("t")[-1] == "TASK_RUNNING"
+        await other.start(f"--userns_remap={FIRST + 4 * EACH}:{2 * EACH}")
+
+
+async def test_shared_cards_and_their_tree(place: Path) -> None:
+    """A part's files are the host's root's, who sets weights; a task finds its card, and no tree."""
+    tree = place / "km"
+    by_fuse = os.access("/dev/fuse", os.R_OK | os.W_OK)
+    async with live_agent(place, POOL, "--shared_gpus=2", *([f"--gpu_share_tree={tree}"] if by_fuse else [])) as agent:
+        look = f"xargs < /proc/self/uid_map; ls /dev | grep nvidia2; nvidia-smi -L | wc -l; ls {tree} 2>&1 | wc -l"
+        for name, first in (("one", 0), ("two", 6)):
+            agent.run(name, f"{look}; echo looked; exec sleep 600", resources=part(2, 6, first=first))
+        said = [(await agent.until_said(name, "looked")).splitlines() for name in ("one", "two")]
+        assert {lines[0] for lines in said} == {f"0 {FIRST + place * EACH} {EACH}" for place in (1, 2)}
+        for lines in said:
+            assert lines[1:3] == ["nvidia2", "1"]
+        (card,) = await agent.get("/gpu_shares")
+        assert len(card["containers"]) == 2
+        if by_fuse:
+            await agent.until((tree / "2").is_dir)
+            await agent.until(lambda: len([path for path in (tree / "2").iterdir() if path.is_dir()]) == 2)
+            folders = [path for path in (tree / "2").iterdir() if path.is_dir()]
+            await asyncio.to_thread((folders[0] / "weight").write_text, "3")
+            (card,) = await agent.get("/gpu_shares")
+            assert sorted(container["weight"] for container in card["containers"]) == [1, 3]
+            assert {lines[3] for lines in said} == {"0"}

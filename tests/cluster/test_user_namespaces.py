@@ -20,14 +20,15 @@ import pytest
 
 from tests.support.container.waiting import until
 from tests.support.folders import open_folder
+from tests.support.ids import EACH, PLACES, first_of_ours
 from tests.support.images.build import Layer, busybox_image, file, folder, save_archive, tar_of
 from tests.support.programs import AGENT, MARATHON, Programs, started_in
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
-FIRST, EACH = 1_879_048_192, 65536
+FIRST = first_of_ours()
 NOBODY = 65534
-FLAG = f"--userns_remap={FIRST}:{32 * EACH}"
+FLAG = f"--userns_remap={FIRST}:{PLACES * EACH}"
 
 
 class Cluster:
