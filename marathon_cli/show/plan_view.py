@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,6 +45,18 @@ def plan_table(found: Mapping[str, Any]) -> Table:
         parts = [f"{each[name]:g} {units[each[name] != 1]}" for name, units in _UNITS.items() if each.get(name)]
         after_s = float(start.get("afterSeconds") or 0)
         later = f", after {after_s:g} s" if after_s else ""
-        rows.append(["start", start.get("app"), start.get("instances"), start.get("host"), ", ".join(parts) + later])
+        what = ", ".join(parts) + cards_text(start.get("cards") or []) + later
+        rows.append(["start", start.get("app"), start.get("instances"), start.get("host"), what])
     rows += [["wait", one.get("app"), one.get("instances"), "---", one.get("for")] for one in found.get("waits") or []]
     return Table(columns("WHAT", "APP", "INSTANCES", "HOST", "WITH"), rows)
+
+
+def cards_text(each: Sequence[Mapping[str, Any]]) -> str:
+    """Return which GPUs each instance would get, and whether they share NVLink, in brackets; nothing where unknown."""
+    told = []
+    for one in each:
+        indices, linked = one.get("indices") or [], one.get("nvlink")
+        word = "GPU" if len(indices) == 1 else "GPUs"
+        links = "" if linked is None else " share NVLink" if linked else " do not all share NVLink"
+        told.append(f"{word} {'+'.join(map(str, indices))}{links}")
+    return f" ({'; '.join(told)})" if told else ""

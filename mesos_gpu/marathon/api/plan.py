@@ -124,8 +124,12 @@ class PlanApi:
 def shown(found: Rehearsal) -> dict[str, Any]:
     """Return a rehearsal for programs and people; tasks of an app that go the same way are one entry."""
     starts: Counter[tuple[str, str, str, float, tuple[tuple[str, float], ...]]] = Counter()
+    cards: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for start in found.starts:
-        starts[_name(start.app), start.host, start.agent_id, start.after_s, tuple(start.amounts.items())] += 1
+        way = _name(start.app), start.host, start.agent_id, start.after_s, tuple(start.amounts.items())
+        starts[way] += 1
+        if start.cards:
+            cards.setdefault(way, []).append({"indices": list(start.cards), "nvlink": start.linked})
     ends: Counter[tuple[str, str, str, float]] = Counter()
     for end in found.ends:
         ends[_name(end.app), end.host, end.why, end.gpus] += 1
@@ -142,8 +146,10 @@ def shown(found: Rehearsal) -> dict[str, Any]:
                 "instances": number,
                 "afterSeconds": after_s,
                 "each": dict(amounts),
+                **({"cards": cards[way]} if way in cards else {}),
             }
-            for (app, host, agent_id, after_s, amounts), number in starts.items()
+            for way, number in starts.items()
+            for app, host, agent_id, after_s, amounts in [way]
         ],
         "ends": [
             {"app": app, "host": host, "instances": number, "why": why, "gpus": number * gpus}

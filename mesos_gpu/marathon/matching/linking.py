@@ -55,6 +55,20 @@ def free_cards(sets: Sets, tasks: Iterable[Task], count: int) -> list[int]:
     return free
 
 
+def given_cards(sets: Sets, tasks: Iterable[Task], free: int, count: int) -> tuple[int, ...]:
+    """Return which cards, by index, an agent with so many free ones would give to one more task beside our own.
+
+    None where that cannot be known: the links of some are not told.
+    """
+    known = free_cards(sets, tasks, free)
+    return tuple(sorted(chosen(sets, known, count))) if 0 < count <= free == len(known) else ()
+
+
+def share_links(sets: Sets, cards: Sequence[int]) -> bool:
+    """Return whether every two of these cards share NVLink."""
+    return any(some.issuperset(cards) for some in sets)
+
+
 def chosen(sets: Sets, free: Sequence[int], count: int) -> frozenset[int]:
     """Return which of the free cards an agent gives to a task with so many."""
     ties = [[(int(any({one, other} <= some for some in sets)), 0) for other in free] for one in free]

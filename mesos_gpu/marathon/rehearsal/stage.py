@@ -19,6 +19,7 @@ from mesos_gpu.marathon.decisions.launching import next_launch_s
 from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.checks import health_probes, readiness_probe
+from mesos_gpu.marathon.matching.linking import given_cards, sets_of, share_links
 from mesos_gpu.marathon.model.instances import Instance, Phase
 from mesos_gpu.marathon.model.task_ids import instance_of
 from mesos_gpu.marathon.rehearsal.machines import Machine, operated
@@ -30,6 +31,7 @@ from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import AgentId, OfferId, Role, TaskId
 from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.shares.gpu_links import Sets, cards_label
 
 HORIZON_S = 3600.0
 """For so long time passes while something waits, unless told otherwise: a backoff lasts no longer."""
@@ -53,6 +55,10 @@ class Start:
     host: str
     amounts: Mapping[str, float]
     after_s: float = 0.0
+    cards: tuple[int, ...] = ()
+    """Which GPUs of the machine it would get, by index, where its agent tells which share NVLink."""
+    linked: bool | None = None
+    """Whether these share NVLink; None for fewer than two, and where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,7 @@ class Stage:
         self._headroom = {role: dict(left) for role, left in headroom.items()}
         self._holds: dict[TaskId, tuple[AgentId, Resources, Role]] = {}
         self._offers: dict[OfferId, tuple[AgentId, Role]] = {}
+        self._cards: dict[TaskId, tuple[int, ...]] = {}
         self._refused: dict[AgentId, int] = {}
         """In the order in which their offers were declined last."""
         self._numbers = count(1)
@@ -117,7 +124,7 @@ class Stage:
         """Return another one that is as far as this one, and goes its own way from here."""
         other = copy(self)
         other.machines, other._holds, other._offers = dict(self.machines), dict(self._holds), dict(self._offers)
-        other._refused = dict(self._refused)
+        other._refused, other._cards = dict(self._refused), dict(self._cards)
         other.starts, other.ends, other._due = list(self.starts), list(self.ends), list(self._due)
         other._headroom = {role: dict(left) for role, left in self._headroom.items()}
         other._letters = deque(self._letters)
@@ -246,11 +253,14 @@ class Stage:
 
     def _starts(self, role: Role, infos: Sequence[TaskInfo], executor: Resources) -> None:
         whole, agent_id = Resources(), infos[0]["agent_id"]["value"]
+        sets = sets_of(self.machines[agent_id].attributes) if agent_id in self.machines else ()
         for at, info in enumerate(infos):
             taken = Resources.from_json(info["resources"]).unallocated()
             taken += executor.unallocated() if at == 0 else Resources()
             whole += taken
             self._holds[info["task_id"]["value"]] = agent_id, taken, role
+            if sets and taken.gpus:
+                self._cards[info["task_id"]["value"]] = self._given_cards(sets, agent_id, infos, taken.gpus)
             self._take(agent_id, role, taken)
             self._letters.append(self._runs(info["task_id"]["value"], agent_id))
         instance = self._instance_of(infos[0]["task_id"]["value"])
@@ -259,8 +269,29 @@ class Stage:
             after_s = round(self._now_s - self._begin_s, 3)
             if after_s <= self._settings.offer_window_s:
                 after_s = 0.0
-            self.starts.append(Start(instance.app_id, instance.id, agent_id, instance.task.host, amounts, after_s))
+            cards = [self._cards.get(info["task_id"]["value"], ()) for info in infos]
+            linked = all(share_links(sets, each) for each in cards if len(each) > 1)
+            self.starts.append(
+                Start(
+                    instance.app_id,
+                    instance.id,
+                    agent_id,
+                    instance.task.host,
+                    amounts,
+                    after_s,
+                    tuple(sorted(card for each in cards for card in each)),
+                    linked if any(len(each) > 1 for each in cards) else None,
+                )
+            )
             self._will_end(instance, 0.0)
+
+    def _given_cards(self, sets: Sets, agent_id: AgentId, infos: Sequence[TaskInfo], count: int) -> tuple[int, ...]:
+        """Return the cards that one of the tasks gets that start here now; those before it have theirs."""
+        starting = {info["task_id"]["value"] for info in infos}
+        running = (instance.task for instance in self.state.instances.values())
+        there = [task for task in running if task is not None and task.agent_id == agent_id and task.id not in starting]
+        there = [replace(task, whole_cards=self._cards.get(task.id, task.whole_cards)) for task in there]
+        return given_cards(sets, there, self.machines[agent_id].free.gpus, count)
 
     def _take(self, agent_id: AgentId, role: Role, taken: Resources) -> None:
         if agent_id in self.machines:
@@ -338,6 +369,8 @@ class Stage:
             "uuid": "",
             "healthy": True,
         }
+        if self._cards.get(task_id):
+            status["labels"] = {"labels": [cards_label(self._cards[task_id])]}
         return Status(status)
 
     def _checks(self, task_id: TaskId) -> Iterator[Event]:
