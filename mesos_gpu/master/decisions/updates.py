@@ -46,7 +46,11 @@ def status_update(
     task = agent.tasks.get((framework_id, status["task_id"]["value"]))
     if _is_late(framework, task, agent_id, status):
         state.counters["invalid_status_updates"] += 1
-        return [Warn(f"ignoring a status update of task {status['task_id']['value']} that newer ones have overtaken")]
+        task_id = status["task_id"]["value"]
+        # It was acknowledged, or the newer one would not have come. Where the agent could not write that down, a disk
+        # being full, it would say this one for ever, and never what follows it.
+        heard = [AcknowledgeStatus(agent_id, framework_id, task_id, status["uuid"])] if agent.connected else []
+        return [Warn(f"ignoring a status update of task {task_id} that newer ones have overtaken"), *heard]
     actions = state.tell_status(framework, status) if framework is not None else []
     if task is None:
         state.counters["invalid_status_updates"] += 1

@@ -113,6 +113,22 @@ def test_an_update_that_newer_ones_have_overtaken_is_not_passed_on(running: Runn
     check_books(running.state)
 
 
+def test_an_agent_that_says_what_was_overtaken_hears_that_it_was_acknowledged(running: Running) -> None:
+    """It could not write that down, and says nothing later of the task before it has."""
+    running.update("TASK_STARTING", uuid="s")
+    running.acknowledge("s")
+    running.update("TASK_RUNNING", uuid="r")
+    again = status(running.agent, "t", "TASK_STARTING", "s")
+
+    def answers() -> list[object]:
+        actions = updates.status_update(running.state, running.agent.id, running.framework.id, again, "TASK_FAILED")
+        return [action for action in actions if isinstance(action, AcknowledgeStatus)]
+
+    assert answers() == [AcknowledgeStatus(running.agent.id, running.framework.id, "t", "s")]
+    running.agent.connected = False
+    assert answers() == []
+
+
 def test_what_was_passed_on_is_known_still_when_the_agent_was_unreachable(running: Running) -> None:
     running.update("TASK_STARTING", uuid="s")
     running.update("TASK_RUNNING", uuid="r")
