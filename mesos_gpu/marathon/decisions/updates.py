@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mesos_gpu.marathon.decisions import job_progress, lifecycle, residency, suspending
 from mesos_gpu.marathon.decisions.health_updates import take_status_health
-from mesos_gpu.marathon.decisions.run_limits import ends_s, run_limits
+from mesos_gpu.marathon.decisions.run_limits import RunLimits, ends_s
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.definitions.timestamps import timestamp
 from mesos_gpu.marathon.matching.checks import check_result
@@ -214,7 +214,7 @@ def start_timeout_s(instance: Instance, settings: Settings) -> float:
 
 def watch(draft: Draft) -> None:
     """Look after what should have happened by now: tasks that never ran, kills without answer, lost agents."""
-    settings, limits = draft.settings, run_limits(draft)
+    settings, limits = draft.settings, RunLimits(draft)
     residency.watch(draft)
     suspending.watch(draft)
     for instance in list(draft.instances.values()):
@@ -225,8 +225,8 @@ def watch(draft: Draft) -> None:
             _watch_unreachable(draft, instance)
         elif task.id in draft.kills or not instance.wanted:
             lifecycle.end(draft, task)
-        elif instance.app_id in limits and draft.now_s >= ends_s(task, limits[instance.app_id]):
-            draft.actions.append(Say(f"{task.id} has run for {limits[instance.app_id]} s, all it may; ending it"))
+        elif (limit_s := limits[instance.app_id]) is not None and draft.now_s >= ends_s(task, limit_s):
+            draft.actions.append(Say(f"{task.id} has run for {limit_s} s, all it may; ending it"))
             lifecycle.end(draft, task)
         elif instance.phase in COMING_UP and draft.now_s >= task.staged_at_s + start_timeout_s(instance, settings):
             waited_s = start_timeout_s(instance, settings)

@@ -62,6 +62,8 @@ class OpenOffer:
         self._pools: dict[tuple[Role, ...], Pool] = {}
         self._unsuited: dict[str, Refusal] = {}
         """Why what is left does not do, by what all have in common for whom it does not (`RunSpec.alike`)."""
+        self._amounts: dict[str, int] | None = None
+        """Thousandths of what is left by name, once somebody has asked."""
         self._operations = list(sifted.operations)
         self._started: list[TaskInfo | TaskGroup] = []
         self._reserved = 0
@@ -79,6 +81,7 @@ class OpenOffer:
         self._left -= taken
         self._pools.clear()
         self._unsuited.clear()
+        self._amounts = None
 
     @property
     def full(self) -> bool:
@@ -125,7 +128,7 @@ class OpenOffer:
             app_id = draft.waiting[turn[1]]
             spec = draft.app(app_id)
             placed = False
-            if spec is not None:
+            if spec is not None and not self._lacks(spec):
                 alone = Ready({app_id: Line(draft.waiting.line(app_id))}, {app_id: spec})
                 placed = self.try_app(app_id, spec, alone)
             if (self.full or draft.tokens.left == 0) and turn < lines.last:
@@ -135,6 +138,19 @@ class OpenOffer:
                 turn = turns.send(placed)
             except StopIteration:
                 return
+
+    def _lacks(self, spec: RunSpec) -> bool:
+        """Return whether less is left of something, whoever it is for, than an instance asks for.
+
+        Most that wait are told apart by that, and where nobody counts offers no more need be known of them.
+        """
+        if self._amounts is None:
+            self._amounts = {}
+            for resource in self._left:
+                if isinstance(resource.amount, int):
+                    self._amounts[resource.name] = self._amounts.get(resource.name, 0) + resource.amount
+        amounts = self._amounts
+        return not spec.resident and any(asked + beside > amounts.get(name, 0) for name, asked, beside in spec.scalars)
 
     def try_app(
         self, app_id: str, spec: RunSpec, ready: Ready, *, tell: bool = True, prefer: Sequence[int] = ()

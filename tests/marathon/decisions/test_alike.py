@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import MesosGpuError
-from mesos_gpu.marathon.decisions import using
+from mesos_gpu.marathon.decisions import updates, using
 from mesos_gpu.marathon.decisions.launching import next_launch_s
 from mesos_gpu.marathon.decisions.orchestrator import handle
+from mesos_gpu.marathon.decisions.run_limits import RunLimits
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.state.actions import Action, Launch
 from mesos_gpu.marathon.state.draft import Draft
@@ -129,8 +130,11 @@ def test_decisions_are_those_of_trying_each_app_on_each_offer(history: list[tupl
 
 
 @settings(max_examples=examples(60))
-@given(st.lists(st.tuples(moves, st.sampled_from([0.0, 0.1, 1.0])), min_size=4, max_size=30))
-def test_where_nobody_counts_offers_the_same_is_decided(history: list[tuple[tuple[Any, ...], float]]) -> None:
+@given(st.lists(st.tuples(moves, st.sampled_from([0.0, 0.1, 1.0])), min_size=4, max_size=30), st.booleans())
+def test_where_nobody_counts_offers_the_same_is_decided(
+    history: list[tuple[tuple[Any, ...], float]], window: bool
+) -> None:
+    quiet = UNCOUNTED if window else replace(UNCOUNTED, offer_window_s=0.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Draft, "pick", lambda self: 7)
         fast = one = State()
@@ -140,9 +144,9 @@ def test_where_nobody_counts_offers_the_same_is_decided(history: list[tuple[tupl
             now_s += after_s
             what = begin[number] if move is None else event(move, fast, number)
             moments = [Moment(now_s, ids_from(str(UUID(int=number)))) for _ in range(2)]
-            fast, actions = decided(fast, what, moments[0], UNCOUNTED)
+            fast, actions = decided(fast, what, moments[0], quiet)
             with slow.one_by_one():
-                one, expected = decided(one, what, moments[1], UNCOUNTED)
+                one, expected = decided(one, what, moments[1], quiet)
             assert actions == expected
 
 
@@ -166,6 +170,36 @@ def test_what_has_a_place_nowhere_is_not_held_against_each_offer_again(monkeypat
     run.put(app("/a", gpus=2))
     run.do(Offered([offer(f"O{at}", agent=f"S{at}", host=f"h{at}", gpus=1) for at in range(9)]))
     assert held == []
+
+
+def test_lines_that_ask_for_more_than_there_is_are_not_held_against_an_offer(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[str] = []
+    match = using.match
+    monkeypatch.setattr(
+        using, "match", lambda spec, *rest, **named: held.append(spec.id) or match(spec, *rest, **named)
+    )
+    run = Run(settings=replace(UNCOUNTED, offer_window_s=0.0))
+    run.subscribe()
+    for gpus in range(1, 6):
+        run.do(PutJob(job(f"j{gpus}", gpus=gpus)))
+        run.do(StartRun(f"j{gpus}", "R"), after_s=1.0)
+    run.offer(gpus=2)
+    assert held == ["/j1/R"]
+
+
+def test_how_long_those_that_wait_may_run_is_not_asked() -> None:
+    run = Run(settings=UNCOUNTED)
+    run.subscribe()
+    run.do(PutJob(job("j", gpus=1, maxRuntimeSeconds=60)))
+    run.do(StartRun("j", "Rb"))
+    run.offer(gpus=1)
+    run.do(StartRun("j", "Rc"))
+    limits = RunLimits(run.state)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(updates, "RunLimits", lambda draft: limits)
+        run.do(Tick())
+    assert limits == {"/j/Rb": 60}
+    assert limits["/j/nobody"] is None
 
 
 def test_one_of_those_that_ask_for_the_same_is_held_against_an_offer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,6 +150,7 @@ def one_by_one() -> Iterator[None]:
     """Have Marathon decide so, as long as this is entered."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launching, "OpenOffer", OneByOne)
+        patch.setattr(launching, "waits_in_lines", lambda draft, documents: False)
         patch.setattr(launching, "_ready_by_app", ready_by_app)
         patch.setattr(launching, "_next_backoff_s", next_backoff_s)
         patch.setattr(orchestrator, "ask_for_offers", ask_for_offers)
