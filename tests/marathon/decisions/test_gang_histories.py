@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.marathon.decisions.orchestrator import handle, next_tick_s
@@ -207,6 +207,21 @@ class Cluster:
 
 @settings(max_examples=examples(40))
 @given(st.lists(comes(), min_size=1, max_size=8), st.integers(1, 2), st.booleans(), st.none() | st.integers(5, 60))
+@example(
+    # Two Marathons of which each had what the other needed, gave it back, and had the other half: for ever.
+    [
+        Comes(29, 7, 1, 1, 2, preemptible=False, asked=False, marathon=1),
+        Comes(10, 37, 1, 3, 0, preemptible=True, asked=False, marathon=0),
+        Comes(28, 20, 1, 3, None, preemptible=True, asked=False, marathon=1),
+        Comes(3, 29, 1, 3, None, preemptible=False, asked=False, marathon=1),
+        Comes(40, 31, 1, 3, 0, preemptible=False, asked=False, marathon=0),
+        Comes(4, 26, 2, 2, None, preemptible=True, asked=True, marathon=0),
+        Comes(22, 35, 0, 3, 1, preemptible=True, asked=True, marathon=0),
+    ],
+    2,
+    False,
+    6,
+)
 def test_in_any_history_gangs_start_whole_and_everything_ends(
     listed: list[Comes], marathons: int, batched: bool, crash_at: int | None
 ) -> None:
