@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 HEALTH = "SIM_HEALTH"
 """A task's variable: PROTOCOL:FROM:UNTIL, how it is asked, and between which seconds after its begin it is sick."""
+READY = "SIM_READY"
+"""A task's variable: so many seconds after its begin it is ready."""
 WELL, SICK = b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 503 Service Unavailable\r\n"
 
 
@@ -21,6 +23,11 @@ def sickness(container: Container) -> tuple[float, float]:
     """Return from when until when of the world's time it is sick."""
     _, begins, ends = container.config.environment[HEALTH].split(":")
     return container.began_s + float(begins), container.began_s + float(ends)
+
+
+def ready_after_s(container: Container) -> float:
+    """Return after how many seconds it says that it is ready, if it is asked for that."""
+    return float(container.config.environment.get(READY, "0"))
 
 
 def is_sick(container: Container) -> bool:
@@ -48,7 +55,7 @@ def answered(container: Container) -> int:
 
 def begin(machine: Machine, container: Container) -> None:
     """Listen at the port of a task that is asked over the network, for as long as it is well enough for that."""
-    protocol = container.config.environment.get(HEALTH, "").split(":")[0]
+    protocol = container.config.environment.get(HEALTH, "").split(":")[0].removeprefix("MESOS_")
     port = container.config.environment.get("PORT0")
     if protocol not in ("HTTP", "TCP") or port is None:
         return
@@ -102,8 +109,14 @@ class _Answers(asyncio.Protocol):
         container = self._container
         if b"\r\n\r\n" not in self._got or container.termination is not None:
             return
+        if self._got.startswith(b"GET /ready"):
+            self._say(container.kernel.host.world.now_s >= container.began_s + ready_after_s(container))
+            return
         sick = is_sick(container)
         if sick and container.kernel.host.world.random.random() < 0.3:
             return
-        self._transport.write((SICK if sick else WELL) + b"Content-Length: 0\r\nConnection: close\r\n\r\n")
+        self._say(not sick)
+
+    def _say(self, well: bool) -> None:
+        self._transport.write((WELL if well else SICK) + b"Content-Length: 0\r\nConnection: close\r\n\r\n")
         self._transport.close()

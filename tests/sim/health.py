@@ -1,6 +1,7 @@
 """Apps whose tasks are asked for their health: well, sick for a while, or never well; and what follows from it.
 
-What asks them is the services' own: Marathon over HTTP and TCP, agents by a command in the container.
+What asks them is the services' own: Marathon over HTTP and TCP, agents by HTTP, TCP, and a command in the container.
+Some are asked by Marathon whether they are ready, too.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mesos_gpu.agent.decisions import checking
-from mesos_gpu.marathon.decisions import health_updates
+from mesos_gpu.marathon.decisions import health_updates, orchestrator
 from mesos_gpu.mesos.checks import HealthNews
 from tests.sim.actors import Actor
-from tests.sim.answering import HEALTH, sick_within
+from tests.sim.answering import HEALTH, READY, ready_after_s, sick_within
 from tests.sim.faults import span
 from tests.sim.people import MOST_APPS, Wanted
 
@@ -29,7 +30,8 @@ CALM_S = 240.0
 """A kill that nothing disturbs has been carried out, and a check run, after so long."""
 WATCH_S = 150.0
 WELL, NEVER = "inf:inf", "0:inf"
-KINDS = ("HTTP", "TCP", "COMMAND")
+KINDS = ("HTTP", "TCP", "COMMAND", "MESOS_HTTP", "MESOS_TCP")
+NOT_YET = "1e9"
 NAME = "checked-"
 
 
@@ -83,9 +85,14 @@ class Checked(Actor):
         check |= {"command": {"value": "are you well"}} if protocol == "COMMAND" else {"portIndex": 0}
         body = {
             "id": name, "cmd": "serve", "cpus": 0.1, "mem": 32, "instances": instances, "healthChecks": [check],
-            "portDefinitions": [{"port": 0}], "env": {HEALTH: f"{protocol}:{self._how()}"},
+            "portDefinitions": [{"port": 0, "name": "http"}], "env": {HEALTH: f"{protocol}:{self._how()}"},
             "backoffSeconds": 1, "backoffFactor": 1.15, "maxLaunchDelaySeconds": 30,
         }  # fmt: skip
+        if protocol.endswith("HTTP") and self.chance.random() < 0.6:
+            body["env"][READY] = f"{span(self.chance, 1.0, 200.0):.1f}"
+            body["readinessChecks"] = [
+                {"name": "up", "portName": "http", "path": "/ready", "intervalSeconds": 15, "timeoutSeconds": TIMEOUT_S}
+            ]
         answer = await self.ask_marathon("POST", "/v2/apps", body)
         if answer is None or answer.status == 201:
             people.apps[name] = Wanted(instances, 0, True, sure=answer is not None)
@@ -93,8 +100,11 @@ class Checked(Actor):
     async def _change(self) -> None:
         await self._put(self.chance.choice(self._mine()), self._how())
 
-    async def _put(self, name: str, how: str) -> bool:
-        """Have tasks of an app be well or not; return whether that is so now, or the app is not there any more."""
+    async def _put(self, name: str, how: str, ready: str | None = None) -> bool:
+        """Have tasks of an app be well or not; return whether that is so now, or the app is not there any more.
+
+        `ready` says after how many seconds they are; it says so of an app that is asked for it alone.
+        """
         found = await self.ask_marathon("GET", f"/v2/apps{name}")
         if found is None or found.status != 200:
             return found is not None and found.status == 404
@@ -104,6 +114,8 @@ class Checked(Actor):
             return await self._remove(name)
         protocol = environment[HEALTH].split(":")[0]
         changed = {"env": {HEALTH: f"{protocol}:{how}"}}
+        if READY in environment:
+            changed["env"][READY] = ready or f"{span(self.chance, 1.0, 200.0):.1f}"
         answer = await self.ask_marathon("PUT", f"/v2/apps{name}?force=true", changed)
         return answer is not None and answer.status in (200, 404)
 
@@ -124,15 +136,17 @@ class Checked(Actor):
         return True
 
     async def _must_wait(self, name: str) -> None:
-        """A deployment of what is never well does not end, and what it is to replace stays."""
+        """A deployment of what is never well, or never ready, does not end, and what it is to replace stays."""
         if not await self._is_well(name):
             return
+        asked = any(READY in c.config.environment for _, c in self._containers() if c.task.startswith(_prefix(name)))
         before = [container for _, container in self._containers() if container.task.startswith(_prefix(name))]
-        await self._put(name, NEVER)
+        await (self._put(name, WELL, NOT_YET) if asked else self._put(name, NEVER))
         await asyncio.sleep(WATCH_S)
         deployments = await self.ask_marathon("GET", "/v2/deployments")
         if deployments is not None and not any(name in one["affectedApps"] for one in deployments.json()):
-            self.world.finding(f"a deployment of {name} has ended although what it has started is not well")
+            lacks = "ready" if asked else "well"
+            self.world.finding(f"a deployment of {name} has ended although what it has started is not {lacks}")
         gone = [container.task for container in before if container.termination is not None]
         if gone:
             self.world.finding(f"{gone} were ended for others that are not well")
@@ -160,7 +174,7 @@ class Checked(Actor):
 
     def _install(self) -> None:
         """Be told of each end for health. For good."""
-        real_end, real_take = health_updates._end, checking.take
+        real_end, real_take, real_readiness = health_updates._end, checking.take, health_updates.take_readiness
 
         def end(draft: Any, instance: Any, task: Any, cause: str) -> None:
             for marathon in self.cluster.marathons:
@@ -172,8 +186,14 @@ class Checked(Actor):
                 self._ends(str(task.key.task), "the agent's check", None)
             return real_take(task, news)
 
-        for owner, name, replacement in ((health_updates, "_end", end), (checking, "take", take)):
-            setattr(owner, name, replacement)
+        def take_readiness(draft: Any, event: Any) -> None:
+            real_readiness(draft, event)
+            known = draft.readiness.get(event.task_id)
+            if known is not None and known.ready:
+                self._is_ready(str(event.task_id))
+
+        health_updates._end, checking.take = end, take
+        orchestrator.take_readiness = take_readiness
 
     def _ends(self, task: str, cause: str, asker: Host | None) -> None:
         """A task is about to be ended for its health: it was sick, or could not be asked."""
@@ -195,6 +215,12 @@ class Checked(Actor):
         pairs = [(machine.host, other) for other in others]
         pairs += [(one, master) for master in self.cluster.masters for one in (machine.host, *self.cluster.marathons)]
         return all(one is other or self.world.network.quiet_since_s(one, other) < since_s for one, other in pairs)
+
+    def _is_ready(self, task: str) -> None:
+        """A deployment counts a task as ready: it says so, or did."""
+        for _, container in self._containers():
+            if container.task == task and self.world.now_s < container.began_s + ready_after_s(container):
+                self.world.finding(f"{task} counts for ready, and says that it is not")
 
     def _look(self) -> None:
         """What has been sick for long enough, while nothing else was wrong, is not there any more."""

@@ -15,6 +15,7 @@ from tests.sim.world import PROCESS, Killed
 if TYPE_CHECKING:
     from tests.sim.world import Host, Process, World
 
+LOOPBACK = "127.0.0.1"
 CONNECT_PATIENCE_S = 127.0
 """How long the kernel tries to connect (tcp_syn_retries 6: tcp(7))."""
 SEND_PATIENCE_S = 924.6
@@ -202,7 +203,7 @@ class Network:
         if process is None:
             raise RuntimeError("nobody connects outside a process")
         until_s = self.world.now_s + CONNECT_PATIENCE_S
-        there = self._host(ip)
+        there = process.host if ip == LOOPBACK else self._host(ip)
         ip = there.ip
         pause_s = 1.0
         while there.down or self.is_cut(process.host, there):

@@ -18,6 +18,7 @@ from mesos_gpu.agent import machine_gpus, opening
 from mesos_gpu.agent import service as agent_service
 from mesos_gpu.agent.flags import FLAGS as AGENT_FLAGS
 from mesos_gpu.agent.gpus import care
+from mesos_gpu.agent.running import probes
 from mesos_gpu.errors import MesosGpuError, Unavailable
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.gpu.null import NullDriver
@@ -29,6 +30,7 @@ from mesos_gpu.marathon.flags import TOGGLES, switched
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.master import service as master_service
 from mesos_gpu.master.flags import FLAGS as MASTER_FLAGS
+from mesos_gpu.mesos.checks import Probe, Result
 from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.process import links, zookeeper
 from mesos_gpu.process.endpoint import Endpoint
@@ -332,8 +334,20 @@ class Cluster:
             # A lock is the kernel's to let go of when a process dies; two runs of one service never overlap here.
             return os.open("/dev/null", os.O_RDONLY)
 
+        async def probe(asked: Probe, namespace: int | None = None) -> Result:
+            try:
+                connecting = world.network.connect(asyncio.Protocol, asked.address, asked.port)
+                near, _ = await asyncio.wait_for(connecting, asked.timeout_s)
+            except asyncio.TimeoutError:
+                return Result(error=f"port {asked.port} did not answer")
+            except OSError:
+                return Result(connected=False)
+            near.close()
+            return Result(connected=True)
+
         for owner, name, replacement in (
             (Endpoint, "_listen", listen),
+            (probes, "connect", probe),
             (SimulatedLink, "on_status", lambda link, status: self.on_status(here().host.name, status)),
             (zookeeper, "KazooClient", Client),
             (marathon_service, "SqliteStore", Store),
