@@ -10,6 +10,7 @@ from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode, encode
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
+from tests.support.patience import TIMES
 
 PREFIX = "mesos.internal."
 Document = dict[str, Any]
@@ -81,7 +82,7 @@ class ScriptedMaster:
     def states(self, task_id: str) -> list[str]:
         return [update["status"]["state"] for update in self.updates(task_id)]
 
-    async def until(self, true: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    async def until(self, true: Callable[[], bool], timeout_s: float = 20.0 * TIMES) -> None:
         """Wait until something is true; it is looked at whenever a message has come."""
 
         async def wait() -> None:

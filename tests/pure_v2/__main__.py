@@ -65,6 +65,8 @@ KERNEL_WORDS = (
 )
 VIRTIOFSD = ("/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd")
 DISK_BYTES = 8 << 30
+PLAYED_PATIENCE = 10
+"""Times as long as usual tests wait on a processor that is played."""
 CANNOT = 77
 """As harnesses say that a test was skipped."""
 
@@ -84,7 +86,7 @@ def main() -> int:
     options, words = parser.parse_known_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that whoever ends this ends the machine, too
     asked = words if any(not word.startswith("-") for word in words) else [*(ALL if options.all else TESTS), *words]
-    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "timeout=1200", *asked]
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "timeout=1800", *asked]
     line = options.shell or shlex.join(pytest)
     try:
         virtiofsd = needed()
@@ -93,7 +95,8 @@ def main() -> int:
         if not options.shell:
             compile_here(pytest)
         print(f"pure cgroup v2: {newest(kernel).name.removeprefix('vmlinuz-')} by {accel}", flush=True)
-        return run(kernel, accel, virtiofsd, options.mem, line, options.timeout)
+        patience = "" if accel == "kvm" else f"export TESTS_PATIENCE={PLAYED_PATIENCE}; "
+        return run(kernel, accel, virtiofsd, options.mem, patience + line, options.timeout)
     except CannotTry as error:
         print(f"pure cgroup v2: not tried, since {error}", flush=True)
         return CANNOT

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.box.live import PLAYER, PLAYS_ON_S
+from tests.support.patience import TIMES
 
-PATIENCE_S = 60.0
+PATIENCE_S = 60.0 * TIMES
 MASTER, AGENT, MARATHON = "mesos-gpu-master", "mesos-gpu-agent", "mesos-gpu-marathon"
 
 

@@ -20,8 +20,9 @@ from mesos_gpu.mesos.tasks import is_terminal
 from tests.fakes.master import ScriptedMaster
 from tests.support.agent.documents import AGENT_ID, ALL_CAPABILITIES, framework, task
 from tests.support.box.live import PLAYER, PLAYS_ON_S
+from tests.support.patience import TIMES
 
-PATIENCE_S = 60.0
+PATIENCE_S = 60.0 * TIMES
 FRAMEWORK = devolve("mesos.FrameworkInfo", framework(*ALL_CAPABILITIES))
 
 

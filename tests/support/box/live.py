@@ -19,8 +19,9 @@ from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.local.bridge import bridge_name
 from mesos_gpu.local.plan import box_id, runtime_dir
 from mesos_gpu.local.record import Records
+from tests.support.patience import TIMES
 
-PATIENCE_S = 60.0
+PATIENCE_S = 60.0 * TIMES
 
 
 class LiveBox:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 60.0
+from tests.support.patience import TIMES
+
+PATIENCE_S = 60.0 * TIMES
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -23,8 +23,9 @@ from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
 from tests.support.master.build import GPU_AGENT, UUID, framework_info
+from tests.support.patience import TIMES
 
-PATIENCE_S = 60.0
+PATIENCE_S = 60.0 * TIMES
 PREFIX = "mesos.internal."
 JSON = {"Content-Type": "application/json"}
 T = TypeVar("T")
