@@ -183,7 +183,7 @@ class Resources:
 
     def filter(self, keep: Callable[[Resource], bool]) -> Resources:
         """Return the resources for which `keep` is true."""
-        return Resources(r for r in self if keep(r))
+        return Resources._of({key: resource for key, resource in self._by_key.items() if keep(resource)})
 
     def allocated(self, role: Role) -> Resources:
         """Return the same, allocated to `role`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mesos_gpu.placement.card_sets import best_set
 
@@ -105,7 +105,7 @@ class Machine:
         cpus_milli, mem_mib = self.cpus_milli + sign * demand.cpus_milli, self.mem_mib + sign * demand.mem_mib
         if cpus_milli < 0 or mem_mib < 0 or any(not 0 <= free <= WHOLE for free in cards):
             raise ValueError(f"{demand} is more than {self} has, or was not taken from it")
-        return replace(self, cpus_milli=cpus_milli, mem_mib=mem_mib, cards=cards)
+        return Machine(cpus_milli, mem_mib, cards, self.model, self.linked)
 
 
 @dataclass(frozen=True, slots=True)

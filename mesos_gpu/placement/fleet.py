@@ -110,9 +110,11 @@ class Fleet:
         machine = self._machines[row]
         self._cpus[row], self._mem[row] = machine.cpus_milli, machine.mem_mib
         self._free[row], self._whole[row] = machine.free_milli, machine.whole
-        for place, free in enumerate(machine.cards):
-            self._cards[row, place] = free
-            self._alone[row, place] = free not in machine.cards[:place]
+        cards = machine.cards
+        if cards:
+            # One by one these take as long as the rest of a choice.
+            self._cards[row, : len(cards)] = cards
+            self._alone[row, : len(cards)] = [free not in cards[:place] for place, free in enumerate(cards)]
         self._linked[row] = machine.most_linked if machine.linked else 0
         self._name_kind(row)
         self._before[row] = nan

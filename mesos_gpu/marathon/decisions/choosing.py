@@ -6,6 +6,7 @@ docs/do/placement.md says it in words. With one offer there is nothing to choose
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready
@@ -73,6 +74,16 @@ def holders(draft: Draft, offers: Iterable[Offer]) -> Mapping[str, list[Task]]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What one instance of an app asks for in a choice, and what it is held against."""
+
+    spec: RunSpec
+    shared: bool
+    demand: Demand
+    fleet: Fleet
+
+
 class Choice:
     """Places instances on the best of the offers at hand."""
 
@@ -87,7 +98,9 @@ class Choice:
         """By policy, and whether it has the cards that are shared or the GPUs that are given whole."""
         self._nowhere: set[str] = set()
         """What those have in common who have no place here (`RunSpec.alike`): offers only become less."""
-        self._full: set[OfferId] = set()
+        self._full = {each.offer.id for each in offers if each.full}
+        """Offers on which no more may be started; it is never one less."""
+        self._wanted: dict[str, _Wanted] = {}
         self._exact = True
         """Whether all that was asked for is whole MiB: else a machine may have a part of one more than a fleet says."""
 
@@ -114,24 +127,39 @@ class Choice:
 
     def _place_one(self, app_id: str, ready: Ready, unfit: set[OfferId]) -> bool:
         """Start one instance of an app; return whether another may be tried. `unfit` learns what does not suit it."""
-        spec = self._draft.app(app_id)
-        if spec is None or not self._draft.tokens.left or spec.alike in self._nowhere:
+        if not self._draft.tokens.left:
             return False
-        shared = self._of_shared(spec)
-        wish, fleet = self._demand(spec, shared=shared), self._fleet(policy_of(self._draft, spec), shared=shared)
-        self._exact = self._exact and in_whole_mib(spec)
-        while (place := fleet.best(wish, unfit | self._full)) is not None:
+        wanted = self._wanted.get(app_id)
+        if wanted is None:
+            spec = self._draft.app(app_id)
+            if spec is None or spec.alike in self._nowhere:
+                return False
+            wanted = self._wanted[app_id] = self._want(spec)
+        spec, shared = wanted.spec, wanted.shared
+        if spec.alike in self._nowhere:
+            return False
+        while (place := wanted.fleet.best(wanted.demand, self._beside(unfit))) is not None:
             each = self._offers[OfferId(place.machine)]
             cards = shared_cards(each.offer) if shared and place.cards else ()
             if each.try_app(app_id, spec, ready, tell=False, prefer=[cards[at] for at in place.cards if cards]):
-                self._took(place, wish, each, shared=shared)
                 if each.full:
                     self._full.add(each.offer.id)
+                self._took(place, wanted.demand, each, shared=shared)
                 return app_id in ready
             unfit.add(each.offer.id)
         if spec.alike is not None:
             self._nowhere.add(spec.alike)
         return False
+
+    def _want(self, spec: RunSpec) -> _Wanted:
+        self._exact = self._exact and in_whole_mib(spec)
+        shared = self._of_shared(spec)
+        fleet = self._fleet(policy_of(self._draft, spec), shared=shared)
+        return _Wanted(spec, shared, self._demand(spec, shared=shared), fleet)
+
+    def _beside(self, unfit: set[OfferId]) -> Collection[OfferId]:
+        """Return the offers that do not count, of those that do not suit an app and those that are full."""
+        return unfit | self._full if unfit and self._full else unfit or self._full
 
     def _took(self, place: Place, wish: Demand, each: OpenOffer, *, shared: bool) -> None:
         """Have all fleets know what is left of an offer."""

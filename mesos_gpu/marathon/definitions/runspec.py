@@ -116,6 +116,12 @@ class RunSpec:
             for container in pod["containers"]
         )
 
+    @cached_property
+    def largest_share(self) -> ShareAsk | None:
+        """Return the largest of those parts; None where it asks for none."""
+        asked = [ask for ask in self.shares if ask is not None]
+        return max(asked, key=lambda ask: max(ask.mem_gib), default=None)
+
     @property
     def is_pod(self) -> bool:
         """Return whether it is a pod."""

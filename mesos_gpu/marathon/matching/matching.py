@@ -177,13 +177,12 @@ def pool_of(offer: Offer, left: Resources, roles: tuple[Role, ...]) -> Pool:
 
 def accepted_roles(spec: RunSpec, behaviour: RolesBehaviour = RolesBehaviour.ANY) -> tuple[Role, ...]:
     """Return the roles whose resources the app takes, its own first so that the common ones are left to others."""
-    by_default = {
-        RolesBehaviour.ANY: (spec.document["role"], UNRESERVED),
-        RolesBehaviour.UNRESERVED: (UNRESERVED,),
-        RolesBehaviour.RESERVED: (spec.document["role"],),
-    }
-    given = spec.document.get("acceptedResourceRoles") or by_default[behaviour]
-    return tuple(sorted(set(given), key=lambda role: (role == UNRESERVED, role)))
+    given, own = spec.document.get("acceptedResourceRoles"), spec.document["role"]
+    if given:
+        return tuple(sorted(set(given), key=lambda role: (role == UNRESERVED, role)))
+    if own == UNRESERVED or behaviour is RolesBehaviour.UNRESERVED:
+        return (UNRESERVED,)
+    return (own, UNRESERVED) if behaviour is RolesBehaviour.ANY else (own,)
 
 
 def wasted(spec: RunSpec, offer: Offer, flag: GpuBehaviour) -> bool:

@@ -88,6 +88,8 @@ def number_text(value: float | str) -> str:
 
 
 def _set_apart(resource: Resource) -> bool:
+    if not resource.other and not resource.reservations:
+        return False
     if '"volume"' in resource.other or '"persistence"' in resource.other:
         return True
     return any('"marathon_task_id"' in r.labels or '"marathon_framework_id"' in r.labels for r in resource.reservations)

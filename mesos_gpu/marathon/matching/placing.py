@@ -12,7 +12,6 @@ from dataclasses import replace
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.constraints import fulfilled
 from mesos_gpu.marathon.matching.offers import Offer, nobodys
-from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
 from mesos_gpu.mesos.shares.gpu_shares import CARDS_ATTRIBUTE, GPU_MEM, GPU_SLICES, CardLabel, read_cards, room_by_card
@@ -28,11 +27,10 @@ _NONE_OF_THESE = frozenset({"no model that is offered"})
 
 def demand(spec: RunSpec, models: Iterable[Offer] = ()) -> Demand:
     """Return what one instance asks for, with its executor. `models`: an offer of each model of GPU that there is."""
-    beside = spec.executor_resources
-    cpus = milli(spec.document["cpus"]) + milli(beside.get("cpus", 0))
-    mem = milli(spec.document["mem"]) + milli(beside.get("mem", 0))
+    asked = {name: own + beside for name, own, beside in spec.scalars}
     # What is not a whole MiB counts as one.
-    return Demand(cpus, -(-mem // 1000), spec.gpus, models=_models(spec, tuple(models)) if spec.gpus else frozenset())
+    mem = -(-asked["mem"] // 1000)
+    return Demand(asked["cpus"], mem, spec.gpus, models=_models(spec, models) if spec.gpus else frozenset())
 
 
 def in_whole_mib(spec: RunSpec) -> bool:
@@ -51,12 +49,12 @@ def largest_share(spec: RunSpec) -> ShareAsk | None:
 
     Which cards the smaller ones get is found when the offer is matched.
     """
-    return max((ask for ask in spec.shares if ask is not None), key=lambda ask: max(ask.mem_gib), default=None)
+    return spec.largest_share
 
 
 def asks_for_gpus(spec: RunSpec) -> bool:
     """Return whether an instance takes GPUs, or a part of one."""
-    return bool(spec.gpus) or largest_share(spec) is not None
+    return bool(spec.gpus) or spec.largest_share is not None
 
 
 def share_demand(spec: RunSpec, card_gib: int, models: Iterable[Offer] = ()) -> Demand:
@@ -67,7 +65,7 @@ def share_demand(spec: RunSpec, card_gib: int, models: Iterable[Offer] = ()) -> 
     ask, wanted = largest_share(spec), demand(spec)
     if ask is None:
         return wanted
-    suited = _models(spec, tuple(models))
+    suited = _models(spec, models)
     if max(ask.mem_gib) > card_gib:
         return replace(wanted, gpus=1, models=_NONE_OF_THESE)
     if min(ask.mem_gib) == card_gib:
@@ -111,8 +109,11 @@ def model(offer: Offer) -> str:
     return next((text for name, text in offer.attributes if name == MODEL), "")
 
 
-def _models(spec: RunSpec, models: tuple[Offer, ...]) -> frozenset[str]:
+def _models(spec: RunSpec, offers: Iterable[Offer]) -> frozenset[str]:
     """Return the models that its constraints leave; empty when they leave all."""
+    if not spec.document["constraints"]:
+        return frozenset()
+    models = tuple(offers)
     asked = [c for c in spec.document["constraints"] if c[0] == MODEL and c[1].upper() in _OF_ONE_AGENT]
     asked = [c for c in asked if c[1].upper() != "CLUSTER" or len(c) > 2]
     if not asked or not models:
