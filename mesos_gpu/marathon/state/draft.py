@@ -6,7 +6,9 @@ writes down each change; so what is on disk cannot fall behind what is decided.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from mesos_gpu.marathon.definitions.app_ids import top_group
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -16,18 +18,21 @@ from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.state.actions import Action, Publish, Save
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.settings import Settings
-from mesos_gpu.marathon.state.state import TABLES, Books, State, is_timely, singled_out
+from mesos_gpu.marathon.state.state import PLAIN, TABLES, Books, State, is_timely, singled_out
 from mesos_gpu.mesos.ids import TaskId
 
 
+_OPENED = frozenset(TABLES)
+_NONE: Mapping[str, Any] = {}
+
+
 class Draft(Books):
-    """The books while one event is handled: open."""
+    """The books while one event is handled: open. A table is opened when it is first looked at, most are at no event."""
 
     def __init__(self, state: State, moment: Moment, settings: Settings) -> None:
-        mine = vars(self)
-        mine.update(vars(state))
-        for name in TABLES:
-            mine[name] = mine[name].opened()
+        mine, theirs = vars(self), vars(state)
+        for name in PLAIN:
+            mine[name] = theirs[name]
         self._before = state
         self.now_s, self.settings = moment.now_s, settings
         self.new_id = moment.new_id
@@ -42,6 +47,19 @@ class Draft(Books):
         """Apps about whose instances something must be decided before the event is done."""
         self.came_on: set[str] = set()
         """Apps of which nothing has happened but that tasks have come on, from their start to running."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _OPENED:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            table = vars(self)[name] = vars(self._before)[name].opened()
+            return table
+
+    def _changes(self, name: str) -> Mapping[str, Any]:
+        """Return what was changed in a table."""
+        table = vars(self).get(name)
+        return _NONE if table is None else table.changes
 
     def pick(self) -> int:
         """Return a number to choose by; it differs from event to event."""
@@ -96,7 +114,7 @@ class Draft(Books):
         What was asked for is never more than what waits, so their numbers tell; it saves a walk at most events.
         """
         before = self._before
-        changed = self.backoffs.changes or self.versions.changes or self.suppressed
+        changed = self._changes("backoffs") or self._changes("versions") or self.suppressed
         if changed or self.releasing is not before.releasing or self.asked_for is not before.asked_for:
             return False
         return 0 < len(before.waiting) + len(before.releasing) == len(before.asked_for)
@@ -186,9 +204,9 @@ class Draft(Books):
 
     def _index_singular(self) -> None:
         """Keep `singular` in step with what waits, and with what that asks for."""
-        waiting = self.waiting
-        if not (waiting.changes or self.versions.changes):
+        if not (self._changes("waiting") or self._changes("versions")):
             return
+        waiting = self.waiting
         for app_id in {
             app_id for app_id in waiting.changes.values() if app_id is not None
         } | self.versions.changes.keys():
@@ -209,22 +227,27 @@ class Draft(Books):
         before = self._before
         self._index_singular()
         save = Save(
-            apps={key: versions[0] if versions else None for key, versions in self.versions.changes.items()},
-            instances=self.instances.changes,
-            deployments=self.deployments.changes,
-            failures=self.failures.changes,
+            apps={key: versions[0] if versions else None for key, versions in self._changes("versions").items()},
+            instances=self._changes("instances"),
+            deployments=self._changes("deployments"),
+            failures=self._changes("failures"),
             framework_id=(self.framework_id,) if self.framework_id != before.framework_id else None,
             root=self.roots[0] if self.roots is not before.roots else None,
-            jobs=self.jobs.changes,
-            usage=self.usage.changes,
-            usage_open=self.usage_open.changes,
-            run_times=self.run_times.changes,
+            jobs=self._changes("jobs"),
+            usage=self._changes("usage"),
+            usage_open=self._changes("usage_open"),
+            run_times=self._changes("run_times"),
             counted_until_s=self.counted_until_s if self.counted_until_s != before.counted_until_s else None,
         )
         changed = any((save.apps, save.instances, save.deployments, save.failures, save.jobs))
         changed = changed or bool(save.usage or save.usage_open or save.run_times) or save.counted_until_s is not None
         changed = changed or save.framework_id is not None or save.root is not None
-        return State(self), [save, *self.actions] if changed else self.actions
+        mine = vars(self)
+        books = {name: mine[name] for name in PLAIN}
+        for name in TABLES:
+            if name in mine:
+                books[name] = mine[name].closed()
+        return State.after(before, books), [save, *self.actions] if changed else self.actions
 
     def _publish_change(self, instance: Instance, condition: str) -> None:
         fields = {

@@ -24,6 +24,11 @@ class Members(Table[frozenset[str]]):
         super().__init__(rows)
         self._changed: dict[str, set[str]] = {}
 
+    def _again(self) -> Self:
+        table = super()._again()
+        table._changed = {}
+        return table
+
     def of(self, app_id: str) -> Collection[str]:
         """Return the ids of an app's instances; not to be walked over while they change."""
         changed = self._changed.get(app_id)

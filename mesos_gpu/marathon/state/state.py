@@ -151,6 +151,8 @@ class Books(Lasting):
 BOOKS = tuple(each.name for each in fields(Books))
 TABLES = tuple(each.name for each in fields(Books) if each.default_factory in (Table, Members, Waiting, Queue))
 """The names of those that are opened when an event comes, and closed when it has been handled."""
+PLAIN = tuple(name for name in BOOKS if name not in TABLES)
+"""The names of the others."""
 _LASTING = tuple(each.name for each in fields(Lasting))
 
 
@@ -163,6 +165,14 @@ class State(Books):
             mine[name] = theirs[name]
         for name in TABLES:
             mine[name] = mine[name].closed()
+
+    @classmethod
+    def after(cls, before: State, changes: Mapping[str, Any]) -> State:
+        """Return what comes after a state: books by name that are others now, tables closed."""
+        made = cls.__new__(cls)
+        vars(made).update(vars(before))
+        vars(made).update(changes)
+        return made
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise FrozenInstanceError(f"cannot assign to field {name!r}: a state is a value")
@@ -183,6 +193,8 @@ def version_of(versions: Sequence[RunSpec] | None, instance: Instance) -> RunSpe
     if not versions:
         return None
     runs = instance.task.version if instance.task is not None else instance.version
+    if versions[0].version == runs:
+        return versions[0]
     found = next((spec for spec in versions if spec.version == runs), versions[0])
     return versions[0] if found.config_version == versions[0].config_version else found
 

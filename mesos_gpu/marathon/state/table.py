@@ -24,8 +24,10 @@ _NOTHING, _BESIDE, _ROWS = range(3)
 class Table(Mapping[str, V]):
     """A mapping that only changes while it is open; then what changes is copied, and it remembers each.
 
-    Opening and closing leave the table at hand as it was. Whoever has a closed one has a value. A change of a large
-    table costs no copy of it: the rows are shared, and what has changed of late lies beside them until that is much.
+    Opening and closing leave the table at hand as it was. Whoever has a closed one has a value, in whichever thread. A
+    change of a large table costs no copy of it: the rows are shared, and what has changed of late lies beside them
+    until that is much. Then whoever walks over a closed one puts it into its rows, `_rows` first and `_beside` after
+    that; so all others look at `_beside` first, once.
     """
 
     _few: ClassVar[int] = _FEW
@@ -81,8 +83,10 @@ class Table(Mapping[str, V]):
         self.changes[key] = None
 
     def _again(self) -> Self:
-        table = type(self)(self._rows)
-        table._beside, table._size = self._beside, self._size
+        table = object.__new__(type(self))  # twice for each table that an event changes: no detour by the constructor
+        table._beside = self._beside
+        table._rows, table._size = self._rows, self._size
+        table._before, table._mine, table.changes = None, _NOTHING, {}
         return table
 
     def _own(self) -> None:
@@ -101,10 +105,11 @@ class Table(Mapping[str, V]):
         rows = dict(self._rows)
         for key, value in self._beside.items():
             if value is _GONE:
-                del rows[key]
+                rows.pop(key, None)
             else:
                 rows[key] = value
-        self._rows, self._beside, self._mine = rows, {}, _ROWS
+        self._rows = rows
+        self._beside, self._mine = {}, _ROWS
 
     def _whole(self) -> dict[str, V]:
         """Return all rows in one mapping, for who walks over them."""
@@ -121,7 +126,8 @@ class Table(Mapping[str, V]):
     # A mapping's own ways, without the detours that collections.abc.Mapping takes.
 
     def __getitem__(self, key: str) -> V:
-        value: Any = self._beside.get(key, _ABSENT) if self._beside else _ABSENT
+        beside = self._beside
+        value: Any = beside.get(key, _ABSENT) if beside else _ABSENT
         if value is _ABSENT:
             return self._rows[key]
         if value is _GONE:
@@ -132,8 +138,9 @@ class Table(Mapping[str, V]):
         return self._has(key)
 
     def _has(self, key: object) -> bool:
-        if key in self._beside:
-            return self._beside[key] is not _GONE
+        beside: dict[Any, V] = self._beside
+        if key in beside:
+            return beside[key] is not _GONE
         return key in self._rows
 
     def __iter__(self) -> Iterator[str]:
@@ -153,8 +160,9 @@ class Table(Mapping[str, V]):
     def get(self, key: str, default: D, /) -> V | D: ...
     def get(self, key: str, default: V | D | None = None, /) -> V | D | None:
         """Return the value of `key`, `default` when there is none."""
-        if key in self._beside:
-            value = self._beside[key]
+        beside = self._beside
+        if key in beside:
+            value = beside[key]
             return default if value is _GONE else value
         return self._rows.get(key, default)
 

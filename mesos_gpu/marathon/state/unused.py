@@ -116,13 +116,15 @@ class Queue(Table[QueueEntry]):
         return self._count().items()
 
     def _count(self) -> Mapping[str, QueueEntry]:
-        """Put all that was noted into the entries; what they say stays the same."""
-        if self._noted:
-            ids = dict.fromkeys((*self._rows, *(key for each in self._noted for key in each.apps)))
-            found = {key: self._counted(key, self._rows.get(key)) for key in ids}
-            self._rows = {key: entry for key, entry in found.items() if entry is not None}
-            self._noted, self._passed = (), {}
-        return self._rows
+        """Return the entries with all that was noted; of a table that is open they are put into it."""
+        if not self._noted:
+            return self._rows
+        ids = dict.fromkeys((*self._rows, *(key for each in self._noted for key in each.apps)))
+        found = {key: self._counted(key, self._rows.get(key)) for key in ids}
+        entries = {key: entry for key, entry in found.items() if entry is not None}
+        if self._before is not None:
+            self._rows, self._noted, self._passed = entries, (), {}
+        return entries
 
     def _counted(self, key: str, entry: QueueEntry | None) -> QueueEntry | None:
         new = [each for each in self._noted[self._passed.get(key, 0) :] if key in each.apps]
