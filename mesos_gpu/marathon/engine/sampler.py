@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.errors import MesosGpuError
@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE = 16
 """Agents that are asked at a time."""
+_TOGETHER, _PAUSE_S = 200, 5.0
+"""Of more agents so many are asked, and then, after a pause, so many more: each costs 1 ms of a processor."""
 
 
 class Sampler:
@@ -53,11 +55,31 @@ class Sampler:
                 log.exception("cannot look at what tasks use")
 
     async def look(self) -> None:
-        """Look once at every task that runs, and tell the scheduler."""
+        """Look once at every task that runs, and tell the scheduler of each part of the agents that was asked."""
+        instances = self._scheduler.state.instances
+        tasks = await asyncio.to_thread(lambda: wanted(iter(instances.values())))
+        agents, silent = list(tasks), dict[AgentId, str]()
+        gpus = idle = 0
+        for at in range(0, len(agents), _TOGETHER):
+            if at:
+                await asyncio.sleep(_PAUSE_S)
+            part = {agent_id: tasks[agent_id] for agent_id in agents[at : at + _TOGETHER]}
+            readings = await self._look_at(part, silent)
+            gpus += sum(reading.gpus for reading in readings)
+            idle += sum(reading.idle_gpus for reading in readings)
+        if silent and not self.silent:
+            log.info("what tasks use is not told by every agent: %s", next(iter(silent.values())))
+        self.silent = silent
+        alive = {each.task_id for mine in tasks.values() for each in mine}
+        self._looks = {task_id: look for task_id, look in self._looks.items() if task_id in alive}
+        self._scheduler.metrics.measured |= {"gpus.measured.gauge": gpus, "gpus.held-idle.gauge": idle}
+
+    async def _look_at(
+        self, tasks: Mapping[AgentId, list[Wanted]], silent: dict[AgentId, str]
+    ) -> Sequence[Reading]:
+        """Ask these agents, tell the scheduler, and return what it was told; `silent` learns who does not tell."""
         state = self._scheduler.state
-        tasks = wanted(iter(state.instances.values()))
         limit = asyncio.Semaphore(_AT_ONCE)
-        silent: dict[AgentId, str] = {}
 
         async def look_at(agent_id: AgentId, mine: list[Wanted]) -> list[tuple[Wanted, Reading | None, Look]]:
             async with limit:
@@ -72,19 +94,12 @@ class Sampler:
 
         answers = await asyncio.gather(*(look_at(agent_id, mine) for agent_id, mine in tasks.items()))
         found = [each for answer in answers for each in answer]
-        if silent and not self.silent:
-            log.info("what tasks use is not told by every agent: %s", next(iter(silent.values())))
-        self.silent = silent
-        alive = {each.task_id for mine in tasks.values() for each in mine}
-        self._looks = {task_id: look for task_id, look in self._looks.items() if task_id in alive}
         self._looks |= {task.task_id: look for task, _, look in found}
         readings = {task.task_id: reading for task, reading, _ in found if reading is not None}
-        gpus = sum(reading.gpus for reading in readings.values())
-        idle = sum(reading.idle_gpus for reading in readings.values())
-        self._scheduler.metrics.measured |= {"gpus.measured.gauge": gpus, "gpus.held-idle.gauge": idle}
         if readings:
             whose = {task.task_id: task.instance_id for task, reading, _ in found if reading is not None}
             self._scheduler.tell(Measured(readings, whose))
+        return list(readings.values())
 
     async def look_for_fragments(self) -> None:
         """Look once at which free GPUs nothing that this Marathon is asked for could use."""

@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 # Timers are rounded up so that a tick does not come a hair before its time and then again at once.
 _TICK_SLACK_S = 0.002
 _TURN_S = 0.05
-"""For so long, and one event more, nobody else is let in."""
+"""For so long, and one event more, is decided before that is saved and done, and told to who waits for it."""
 _OFFERS_AT_ONCE = 8
 
 
@@ -65,15 +65,26 @@ class _Asked:
 
 @dataclass(slots=True)
 class _Turn:
-    """What was decided about some events, and is not on disk yet."""
+    """What was decided about some events, and saved."""
 
     state: State
+    events: list[Event] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
     answers: list[tuple[asyncio.Future[Answer | None], Answer | None]] = field(default_factory=list)
+    refused: list[tuple[_Asked, Exception]] = field(default_factory=list)
+    took_s: list[float] = field(default_factory=list)
+    left: list[_Asked] = field(default_factory=list)
+    """What there was no time for."""
+    unsaved: MesosGpuError | None = None
+    """Why it is not on disk."""
 
 
 class Scheduler:
-    """Runs one framework. Everything but the store and the link happens in the event loop's thread."""
+    """Runs one framework.
+
+    One thread decides and saves, from one state to the next, which are values: meanwhile the event loop's thread goes on
+    serving, however much there is to decide. All else happens there, but for the link.
+    """
 
     def __init__(
         self,
@@ -101,8 +112,8 @@ class Scheduler:
         self._inbox: deque[_Asked] = deque()
         self._wake = asyncio.Event()
         self._prober = Prober(lambda event: self._put(event, None), at_a_time=settings.max_concurrent_checks)
-        # One thread: saves come one after another, and the loop continues serving while the disk works.
-        self._disk = ThreadPoolExecutor(1, thread_name_prefix="store")
+        # One thread: turns come one after another, and the loop continues serving while one is decided and saved.
+        self._deciding = ThreadPoolExecutor(1, thread_name_prefix="decisions")
 
     @property
     def state(self) -> State:
@@ -161,13 +172,10 @@ class Scheduler:
         try:
             while True:
                 await self._turn(await self._batch())
-                if self._inbox:
-                    # A turn that had nothing to save has not let anybody else in yet.
-                    await asyncio.sleep(0)
         finally:
             await loop.run_in_executor(None, self._link.stop)
             await self._prober.stop()
-            self._disk.shutdown()
+            self._deciding.shutdown()
             for asked in self._inbox:
                 if asked.answer is not None and not asked.answer.done():
                     asked.answer.set_exception(Unavailable("this Marathon is shutting down"))
@@ -195,28 +203,26 @@ class Scheduler:
         return batch
 
     async def _turn(self, batch: list[_Asked]) -> None:
-        """Decide about every event of the batch, save all of it at once, then act.
+        """Have all events of the batch decided about and saved at once, then act.
 
-        What there is no time for goes back into the inbox, so that the API answers in between.
+        What there is no time for goes back into the inbox, so that who waits for an answer has it in between.
         """
-        turn = _Turn(self._state)
-        until_s = time.monotonic() + _TURN_S
-        for number, asked in enumerate(batch):
-            if number > 0 and time.monotonic() > until_s:
-                self._inbox.extendleft(reversed(batch[number:]))
-                self._wake.set()
-                batch = batch[:number]
-                break
-            self._decide(turn, asked)
-        saves = [action for action in turn.actions if isinstance(action, Save)]
-        if saves:
-            try:
-                await asyncio.get_running_loop().run_in_executor(self._disk, self._store.save, saves)
-            except MesosGpuError as error:
-                for answer, _ in turn.answers:
-                    if not answer.done():
-                        answer.set_exception(error)
-                raise
+        turn = await asyncio.get_running_loop().run_in_executor(self._deciding, self._decided, batch)
+        if turn.left:
+            self._inbox.extendleft(reversed(turn.left))
+            self._wake.set()
+        for event in turn.events:
+            self.metrics.event(event)
+        for took_s in turn.took_s:
+            self.metrics.decisions.took(took_s)
+        for asked, error in turn.refused:
+            self.metrics.refused(error)
+            _refuse(asked, error)
+        if turn.unsaved is not None:
+            for answer, _ in turn.answers:
+                if not answer.done():
+                    answer.set_exception(turn.unsaved)
+            raise turn.unsaved
         before, self._state = self._state, turn.state
         self._follow(before)
         for answer, result in turn.answers:
@@ -226,14 +232,31 @@ class Scheduler:
             self.metrics.action(action)
             self._perform(action)
         self.bus.flush()
-        for asked in batch:
-            if isinstance(asked.event, Subscribed):
-                self.master = asked.event.master
-                log.info("subscribed at %s as framework %s", asked.event.master, asked.event.framework_id)
+        for event in turn.events:
+            if isinstance(event, Subscribed):
+                self.master = event.master
+                log.info("subscribed at %s as framework %s", event.master, event.framework_id)
+
+    def _decided(self, batch: list[_Asked]) -> _Turn:
+        """Decide about events for as long as a turn may take, and save what follows; in the thread for that."""
+        turn = _Turn(self._state)
+        until_s = time.monotonic() + _TURN_S
+        for number, asked in enumerate(batch):
+            if number > 0 and time.monotonic() > until_s:
+                turn.left = batch[number:]
+                break
+            self._decide(turn, asked)
+        saves = [action for action in turn.actions if isinstance(action, Save)]
+        if saves:
+            try:
+                self._store.save(saves)
+            except MesosGpuError as error:
+                turn.unsaved = error
+        return turn
 
     def _decide(self, turn: _Turn, asked: _Asked) -> None:
-        """Add to a turn what follows from one event; what cannot be done, or not be kept, is told who asked."""
-        self.metrics.event(asked.event)
+        """Add to a turn what follows from one event; what cannot be done, or not be kept, is for who asked."""
+        turn.events.append(asked.event)
         began_s = time.perf_counter()
         try:
             state, actions = handle(turn.state, asked.event, self.moment(), self.settings)
@@ -242,10 +265,9 @@ class Scheduler:
                     if isinstance(action, Save):
                         self._store.refuse(action)
         except Exception as error:
-            self.metrics.refused(error)
-            _refuse(asked, error)
+            turn.refused.append((asked, error))
             return
-        self.metrics.decisions.took(time.perf_counter() - began_s)
+        turn.took_s.append(time.perf_counter() - began_s)
         turn.state = state
         turn.actions += actions
         if asked.answer is not None:
