@@ -59,10 +59,14 @@ class Queue(Table[QueueEntry]):
 
     def closed(self) -> Self:
         """Return the table with all changes; the one that was opened when there are none."""
+        before = self._before
+        if before is None:
+            return self
         if len(self._noted) >= _MOST:
             self._count()
-        closed, before = super().closed(), self._before
-        if closed is before and (self._noted is not before._noted or self._rows is not before._rows):
+        closed = super().closed()
+        mine, theirs = (self._noted, self._passed, self._rows), (before._noted, before._passed, before._rows)
+        if closed is before and any(one is not other for one, other in zip(mine, theirs, strict=True)):
             closed = type(self)(self._rows)
         return closed if closed is before else self._with_notes(closed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import InvalidApp, NotFound, Problem, Unavailable
+from mesos_gpu.marathon.decisions.orchestrator import handle
+from mesos_gpu.marathon.engine import scheduler
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.state.actions import Acknowledge, Kill, Launch, Reconcile, Revive, Save, Suppress
 from mesos_gpu.marathon.state.events import FrameworkError, RemoveApp, Tick
@@ -204,3 +207,24 @@ async def test_many_offers_at_once_leave_room_for_the_api(marathon: Marathon, mo
         assert waited < 1000
     used = [call.offer_id for call in marathon.link.calls if isinstance(call, Launch)]
     assert used == sorted(used, key=lambda each: (each[0], int(each[1:])))
+
+
+async def test_others_are_served_while_something_is_decided(
+    marathon: Marathon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, served = threading.Event(), threading.Event()
+    seen: list[bool] = []
+
+    def slowly(*args: Any) -> Any:
+        begun.set()
+        seen.append(served.wait(20))
+        return handle(*args)
+
+    await marathon.settled()
+    monkeypatch.setattr(scheduler, "handle", slowly)
+    marathon.scheduler.tell(Tick())
+    await asyncio.to_thread(begun.wait, 20)
+    assert (await marathon.get("/v2/info"))["frameworkId"] == "F1"
+    served.set()
+    await marathon.settled()
+    assert seen[0], "whoever asked was answered before that was decided"

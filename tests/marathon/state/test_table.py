@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -143,3 +144,60 @@ def test_ids_of_one_seed_come_in_one_order_and_never_twice() -> None:
     assert ids == [other() for _ in range(100)]
     assert len({*ids, new_id(), ids_from(new_id())()}) == 102
     assert all(str(UUID(each)) == each for each in ids)
+
+
+@pytest.mark.parametrize("read", ["get", "in", "item", "open", "open and drop"])
+def test_a_closed_table_can_be_read_while_somebody_else_walks_over_it(
+    read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Table, "_few", 2)
+    table = Table({"a": 1, "b": 2, "c": 3}).opened()
+    table.put("a", 10)
+    table.drop("b")
+    closed = table.closed()
+    assert closed._beside, "else nothing is shown here"
+
+    class Beside(dict[str, int]):
+        """What lies beside the rows, with a thread that walks over the table as soon as somebody else looks there."""
+
+        def __contains__(self, key: object) -> bool:
+            dict.keys(closed._whole())
+            return super().__contains__(key)
+
+        def get(self, key: str, default: Any = None, /) -> Any:
+            dict.keys(closed._whole())
+            return super().get(key, default)
+
+    closed._beside = Beside(closed._beside)
+    if read == "get":
+        assert (closed.get("a"), closed.get("b"), closed.get("c")) == (10, None, 3)
+    elif read == "in":
+        assert ("a" in closed, "b" in closed, "c" in closed) == (True, False, True)
+    elif read == "item":
+        assert closed["a"] == 10
+        assert closed["c"] == 3
+    else:
+        beside = closed._beside
+        reading = closed.opened()
+        dict.keys(closed._whole())
+        # As a reader has it that took what lies beside before that walk, and the rows after it.
+        reading._beside, reading._rows = beside, closed._rows
+        if read == "open and drop":
+            reading.drop("a")
+            reading.drop("c")
+            assert (dict(reading.items()), len(reading)) == ({}, 0)
+        else:
+            assert (dict(reading.items()), len(reading)) == ({"a": 10, "c": 3}, 2)
+
+
+def test_a_draft_opens_the_tables_that_are_looked_at_and_no_others() -> None:
+    state = State()
+    draft = Draft(state, Run().moment, SETTINGS)
+    assert not draft.kills.changes
+    assert {name for name in TABLES if name in vars(draft)} == {"kills"}
+    with pytest.raises(AttributeError, match="no attribute 'kilns'"):
+        _ = draft.kilns
+    draft.kills.put("t", 1.0)
+    after, actions = draft.finish()
+    assert (dict(after.kills), actions) == ({"t": 1.0}, [])
+    assert all(getattr(after, name) is getattr(state, name) for name in BOOKS if name not in ("kills", "tokens"))

@@ -83,3 +83,14 @@ def test_it_reads_as_if_each_offer_were_counted_at_once(history: list[tuple]) ->
             queue = closed.opened()
     assert {key: queue[key] for key in plain} == plain
     assert (len(queue), set(queue), list(queue.values())) == (len(plain), set(plain), [queue[key] for key in queue])
+
+
+def test_what_was_only_noted_is_forgotten_with_its_app_though_nobody_has_asked() -> None:
+    queue = Queue().opened()
+    queue.note(unsuited(1.0, "/a", "/b"))
+    closed = queue.closed()
+    assert len(closed) == 2
+    again = closed.opened()
+    again.drop("/a")
+    after = again.closed()
+    assert (after.get("/a"), list(after), len(closed)) == (None, ["/b"], 2)
