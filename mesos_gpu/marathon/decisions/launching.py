@@ -21,6 +21,7 @@ from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.backoff import Backoff, ready_at
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.state.actions import Decline, Revive, Say, Suppress
+from mesos_gpu.marathon.state.asked import NOTHING_ASKED, Asked
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.given_back import SETTLE_S, GivenBack, by_agent, in_all, in_one_piece, lifted
@@ -28,7 +29,7 @@ from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import Books, State
 from mesos_gpu.marathon.state.turns import Line
 from mesos_gpu.mesos.documents import OfferDocument
-from mesos_gpu.mesos.ids import OfferId
+from mesos_gpu.mesos.ids import OfferId, TaskId
 
 _PAUSE_S, _PAUSE_MORE_S = 1.0, 3.0
 """For so long, and up to so much more by chance, others have their turn with what was kept in vain: two Marathons that
@@ -363,18 +364,18 @@ def ask_for_offers(draft: Draft, *, requested: bool = False) -> None:
             reasons[app_id] = _revive_from_s(draft.backoffs.get(app_id), spec, interval_s) <= draft.now_s
         if app_id in reasons:
             waiting[instance.next_task_id] = app_id
-    due = {task_id for task_id, app_id in waiting.items() if reasons[app_id]}
+    due = {TaskId(task_id) for task_id, app_id in waiting.items() if reasons[app_id]}
     # What is to be given back must come in an offer, too.
-    due |= draft.releasing
+    due |= {TaskId(instance_id) for instance_id in draft.releasing}
     if not waiting and not draft.releasing:
-        draft.asked_for, draft.revive_due, draft.revive_for_request = frozenset(), False, False
+        draft.asked_for, draft.revive_due, draft.revive_for_request = NOTHING_ASKED, False, False
         if draft.settings.suppress_offers and not draft.suppressed and not draft.backoffs:
             draft.suppressed = True
             draft.actions.append(Suppress())
         return
     if draft.suppressed or not due <= draft.asked_for:
         draft.revive_due, draft.revive_for_request = True, draft.revive_for_request or requested
-    draft.asked_for = draft.asked_for & (waiting.keys() | draft.releasing) | due
+    draft.asked_for = Asked(draft.asked_for & (waiting.keys() | draft.releasing) | due)
     _revive_when_due(draft)
 
 
@@ -387,11 +388,10 @@ def _asked_for_more(draft: Draft, *, requested: bool) -> bool:
         return False
     if not draft.waiting and not draft.releasing:
         return False
-    asked = draft.asked_for - gone
     added = {instance.next_task_id for instance in new}
     if not added <= draft.asked_for:
         draft.revive_due, draft.revive_for_request = True, draft.revive_for_request or requested
-    draft.asked_for = asked | added
+    draft.asked_for = draft.asked_for.after(gone, added)
     return True
 
 

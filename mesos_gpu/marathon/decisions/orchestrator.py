@@ -53,6 +53,7 @@ from mesos_gpu.marathon.state.actions import (
     Suppress,
     UpdateRoles,
 )
+from mesos_gpu.marathon.state.asked import NOTHING_ASKED
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import (
     CallFailed,
@@ -243,7 +244,7 @@ def _subscribed(draft: Draft, event: Subscribed) -> None:
     draft.actions.append(Publish(kind, fields))
     draft.framework_id = event.framework_id
     # A subscription begins unsuppressed, and whatever was asked of an earlier one may not have arrived.
-    draft.subscribed, draft.suppressed, draft.asked_for = True, False, frozenset()
+    draft.subscribed, draft.suppressed, draft.asked_for = True, False, NOTHING_ASKED
     draft.roles = frozenset()
     # Offers of an earlier subscription are void.
     forget_offers(draft)
@@ -299,7 +300,7 @@ def _call_failed(draft: Draft, event: CallFailed) -> None:
     elif isinstance(call, Reconcile) and draft.reconcile_at_s is not None:
         draft.reconcile_at_s = min(draft.reconcile_at_s, draft.now_s + _RETRY_RECONCILIATION_S)
     elif isinstance(call, Revive):
-        draft.asked_for, draft.revive_due = frozenset(), True
+        draft.asked_for, draft.revive_due = NOTHING_ASKED, True
     elif isinstance(call, Suppress):
         draft.suppressed = False
     elif isinstance(call, UpdateRoles):

@@ -98,7 +98,7 @@ def take_ports(
         ranges = resource.amount if isinstance(resource.amount, tuple) else ()
         mine = tuple((port, port) for port in sorted(missing) if _contains(ranges, port))
         if mine:
-            taken.append(replace(resource, amount=merge_ranges(mine)))
+            taken.append(resource.of_amount(merge_ranges(mine)))
             missing -= {port for port, _ in mine}
     return chosen, Resources(taken)
 

@@ -74,9 +74,7 @@ class Sampler:
         self._looks = {task_id: look for task_id, look in self._looks.items() if task_id in alive}
         self._scheduler.metrics.measured |= {"gpus.measured.gauge": gpus, "gpus.held-idle.gauge": idle}
 
-    async def _look_at(
-        self, tasks: Mapping[AgentId, list[Wanted]], silent: dict[AgentId, str]
-    ) -> Sequence[Reading]:
+    async def _look_at(self, tasks: Mapping[AgentId, list[Wanted]], silent: dict[AgentId, str]) -> Sequence[Reading]:
         """Ask these agents, tell the scheduler, and return what it was told; `silent` learns who does not tell."""
         state = self._scheduler.state
         limit = asyncio.Semaphore(_AT_ONCE)

@@ -82,8 +82,8 @@ class _Turn:
 class Scheduler:
     """Runs one framework.
 
-    One thread decides and saves, from one state to the next, which are values: meanwhile the event loop's thread goes on
-    serving, however much there is to decide. All else happens there, but for the link.
+    One thread decides and saves, from one state to the next, which are values: meanwhile the event loop's thread goes
+    on serving, however much there is to decide. All else happens there, but for the link.
     """
 
     def __init__(

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mesos_gpu.marathon.definitions.ports import wishes
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.mesos.ids import TaskId
@@ -88,7 +87,7 @@ def _port_variables(spec: RunSpec, ports: Sequence[int]) -> dict[str, str]:
     if not ports:
         return {}
     variables = {f"PORT{index}": str(port) for index, port in enumerate(ports)}
-    for wish, port in zip(wishes(spec.document), ports, strict=True):
+    for wish, port in zip(spec.ports, ports, strict=True):
         variables[f"PORT_{wish.requested or port}"] = str(port)
         if wish.name:
             variables[f"PORT_{_escaped(wish.name)}"] = str(port)

@@ -11,7 +11,7 @@ from typing import Any
 
 from mesos_gpu.marathon.definitions.app_settings import BRIDGE_NAME
 from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
-from mesos_gpu.marathon.definitions.ports import take_ports, wishes
+from mesos_gpu.marathon.definitions.ports import take_ports
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.environment import endpoint_variables, label_variables
 from mesos_gpu.marathon.matching.matching import Match, accepted_roles
@@ -104,7 +104,7 @@ def _parts(spec: RunSpec, instance: Instance, found: Match, pick: int) -> list[_
     # Of whatever roles the offer was taken; what is kept for this instance is of its own.
     roles = accepted_roles(spec) if instance.reservation is None else (instance.role,)
     left = found.resources
-    asked, effective = wishes(spec.document), effective_ports(spec.document, found.ports, pick)
+    asked, effective = spec.ports, effective_ports(spec, found.ports, pick)
     parts, begin = [], 0
     for at, container in enumerate(spec.document["pod"]["containers"]):
         taken = found.shares[at] if found.shares else Resources()

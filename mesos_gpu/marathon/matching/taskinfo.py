@@ -45,7 +45,7 @@ def task_info(
     `pick` (any number) chooses ports within the task's own network, where an app leaves them open.
     """
     app = spec.document
-    effective = effective_ports(app, found.ports, pick)
+    effective = effective_ports(spec, found.ports, pick)
     environment = task_environment(
         spec, task_id, offer.host, effective, prefix=env_prefix, enforces_role=enforces_role, gang=gang
     )
@@ -78,11 +78,11 @@ def task_info(
     return info
 
 
-def effective_ports(app: Mapping[str, Any], ports: Sequence[int | None], pick: int) -> tuple[int, ...]:
+def effective_ports(spec: RunSpec, ports: Sequence[int | None], pick: int) -> tuple[int, ...]:
     """Return the port that a task is told for each of the app's: the host's, else the container's, else any."""
     return tuple(
         port or wish.inside_port or _ANY_PORT.start + (pick + index) % len(_ANY_PORT)
-        for index, (wish, port) in enumerate(zip(wishes(app), ports, strict=True))
+        for index, (wish, port) in enumerate(zip(spec.ports, ports, strict=True))
     )
 
 
@@ -151,7 +151,7 @@ def _discovery(spec: RunSpec, found: Match) -> Document:
             **({"name": wish.name} if wish.name else {}),
             **({"labels": labels_of(dict(wish.labels))} if wish.labels else {}),
         }
-        for wish, port in zip(wishes(spec.document), found.ports, strict=True)
+        for wish, port in zip(spec.ports, found.ports, strict=True)
         if (number := port or wish.inside_port)
         for protocol in wish.protocol.split(",")
     ]

@@ -7,10 +7,11 @@ core/condition/Condition.scala.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from mesos_gpu.marathon.model.changed import changed
 from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.reservations import Reservation
 from mesos_gpu.marathon.model.usage import Held
@@ -306,4 +307,4 @@ def moved(instance: Instance, cause: Cause, now_s: float) -> Instance:
     phase = NEXT_PHASE.get((instance.phase, cause))
     if phase is None:
         raise IllegalTransition(f"{instance.id} is {instance.phase.value}, so this cannot be: {cause.value}")
-    return replace(instance, phase=phase, since_s=instance.since_s if phase is instance.phase else now_s)
+    return changed(instance, phase=phase, since_s=instance.since_s if phase is instance.phase else now_s)

@@ -7,7 +7,7 @@ Source: Marathon core/flow/impl/OfferMatcherLaunchTokensActor.scala, core/flow/L
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class LaunchTokens:
 
     def taken(self, count: int) -> LaunchTokens:
         """Return what is left after so many starts."""
-        return replace(self, left=max(0, self.left - count))
+        return LaunchTokens(max(0, self.left - count), self.refresh_s)
 
     def returned(self, *, most: int) -> LaunchTokens:
         """Return what is left after a task came to run."""
-        return replace(self, left=min(most, self.left + 1))
+        return LaunchTokens(min(most, self.left + 1), self.refresh_s)

@@ -21,13 +21,12 @@ from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import PLAIN, TABLES, Books, State, is_timely, singled_out
 from mesos_gpu.mesos.ids import TaskId
 
-
 _OPENED = frozenset(TABLES)
 _NONE: Mapping[str, Any] = {}
 
 
 class Draft(Books):
-    """The books while one event is handled: open. A table is opened when it is first looked at, most are at no event."""
+    """The books while one event is handled: open. Each table is when it is first looked at: few are at one event."""
 
     def __init__(self, state: State, moment: Moment, settings: Settings) -> None:
         mine, theirs = vars(self), vars(state)

@@ -6,10 +6,11 @@ Source: Marathon core/launchqueue/impl/OfferMatchStatistics.scala, raml/QueueInf
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from mesos_gpu.marathon.matching.matching import Reason
+from mesos_gpu.marathon.model.changed import changed
 from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.mesos.documents import OfferDocument
 
@@ -55,7 +56,7 @@ class QueueEntry:
 
     def used(self, now_s: float) -> QueueEntry:
         """Return the entry after an offer that fitted."""
-        return replace(self, processed=self.processed + 1, last_used_s=now_s, rejected={})
+        return changed(self, processed=self.processed + 1, last_used_s=now_s, rejected={})
 
 
 def funnel(counts: Mapping[Reason, int], processed: int) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from mesos_gpu.marathon.model.instances import COMING_UP, Instance, Phase, Task
 from mesos_gpu.marathon.model.jobs import Job, run_spec_in
 from mesos_gpu.marathon.model.launch_tokens import LaunchTokens
 from mesos_gpu.marathon.model.usage import Period, RunTimes, Sum
+from mesos_gpu.marathon.state.asked import NOTHING_ASKED, Asked
 from mesos_gpu.marathon.state.events import ReadinessChecked
 from mesos_gpu.marathon.state.given_back import Entry
 from mesos_gpu.marathon.state.lines import Lines
@@ -75,7 +76,7 @@ class Books(Lasting):
     kills: Table[float] = field(default_factory=Table)
     """When the end of a task was last asked for, by task id."""
     queue: Queue = field(default_factory=Queue)
-    asked_for: frozenset[str] = frozenset()
+    asked_for: Asked = NOTHING_ASKED
     """Ids of tasks to come for which offers were asked."""
     revive_due: bool = False
     suppressed: bool = False

@@ -78,6 +78,7 @@ class Marathon:
         self.http = aiohttp.ClientSession()
         self.work = asyncio.ensure_future(self.scheduler.run())
         await self.settled()
+        await self.settled()  # that it was subscribed may come after the first of these, which was there before
 
     async def stop(self) -> None:
         self.work.cancel()
