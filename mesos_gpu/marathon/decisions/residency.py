@@ -253,7 +253,7 @@ def take_place(draft: Draft, instance: Instance, status: TaskStatus) -> None:
         return
     draft.actions.append(Say(f"{known.host} is gone, and what it kept for {instance.id} with it"))
     draft.put_instance(replace(instance, reservation=None))
-    draft.asked_for -= {instance.next_task_id}  # of any agent now
+    draft.asked_for = draft.asked_for.after({instance.next_task_id}, ())  # of any agent now
     if not instance.wanted:
         draft.drop_instance(draft.instances[instance.id])
 
