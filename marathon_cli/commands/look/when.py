@@ -44,10 +44,11 @@ def sentences(found: Mapping[str, Any], now_s: float) -> list[str]:
     plural = f"{count} instances of {name} wait" if count != 1 else f"1 instance of {name} waits"
     first, last = found.get("firstSeconds") or [None] * 3, found.get("lastSeconds") or [None] * 3
     if first[1] is None and first[0] is None:
-        tasks = found.get("tasks") or {}
+        unknown = int((found.get("tasks") or {}).get("unknown") or 0)
+        runs = f"{unknown} tasks run" if unknown != 1 else "1 task runs"
+        cause = f"{runs} that may run for ever" if unknown else "what comes before it may run for ever"
         return [
-            f"{plural}, and no end is known of what would have to end first "
-            f"({tasks.get('unknown', 0)} tasks run that may run for ever).",
+            f"{plural}, and no end is known of what would have to end first ({cause}).",
             f"`mesos-gpu why {name}` says what would help.",
         ]
     lines = [f"{plural}. {'It is' if count == 1 else 'The first is'} expected to start {_range(first, now_s)}."]

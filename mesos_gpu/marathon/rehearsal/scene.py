@@ -68,9 +68,12 @@ class Node:
         node._runs_before = node.units
         if not node.cut_short():
             stage.play(until=lambda _: node.starts, horizon_s=2 * WITHIN_S)
+        node._in_doubt = bool(node.cut_short())
         return node
 
     _runs_before: int = 0
+    _in_doubt: bool = False
+    """Whether offers may have been cut short by a quota after others had given way, so that it might not start."""
 
     def after(self, step: Step) -> Node | None:
         """Return it after one more step; None for a step that is refused."""
@@ -84,12 +87,13 @@ class Node:
         within_s = stage.now_s - self.scene.moment.now_s + WITHIN_S
         if not node.cut_short():
             stage.play(until=lambda _: node.starts, patience_s=PATIENCE_S, horizon_s=within_s)
+        node._in_doubt = bool(node.cut_short())
         return node
 
     @property
     def starts(self) -> bool:
         """Return whether more of the app runs than did at first: one instance more, or one gang."""
-        return self.units > self._runs_before
+        return self.units > self._runs_before and not self._in_doubt
 
     def cut_short(self) -> dict[str, int]:
         """Return what the app's role would have to have left more of, so that no offer is cut short; in thousandths.

@@ -107,7 +107,7 @@ def room(wish: Wish, agents: Sequence[Agent], verdicts: Sequence[Verdict]) -> in
                 by_value[value] = by_value.get(value, 0) + slots.get(agent.id, 0)
             most = min(most, sum(min(each, count) for count in by_value.values()))
     if wish.one_per_host:
-        most = min(most, len({agent.hostname for agent in agents if slots.get(agent.id)}))
+        most = min(most, len(slots))  # as Marathon counts: several agents may have one host's name, as in a box
     return most
 
 

@@ -103,6 +103,14 @@ def test_a_quota_is_raised_by_what_lacks() -> None:
     assert found.started_by([step])
 
 
+def test_a_quota_is_not_enough_where_others_give_way_and_offers_are_cut_short_by_it_then() -> None:
+    # Two machines and a little more of the quota would do, but for what /web/other0 gives up on a third.
+    found = stuck_cluster(699)
+    change = advised(found)
+    assert [step.kind for step in change.steps] == ["quota", "add"]
+    assert found.started_by(change.steps), change.text
+
+
 def test_nothing_is_advised_for_what_runs_or_is_not_there() -> None:
     found = cluster({"id": ME, "gpus": 4, "instances": 2, "gang": {"size": 2}})
     assert advise(found.scene(), ME) is None

@@ -119,6 +119,12 @@ def test_room_is_what_empty_agents_would_take_by_the_constraints(constraints: li
     assert room(wish, agents, [judge(wish, one, one.hostname) for one in agents]) == instances
 
 
+def test_members_of_a_gang_go_to_an_agent_each_whatever_their_hosts_are_called() -> None:
+    agents = [agent("a", id=f"A-{at}") for at in range(3)]
+    wish = wish_of(app(instances=3, gang={"size": 3}))
+    assert room(wish, agents, [judge(wish, one, one.hostname) for one in agents]) == 3
+
+
 def test_a_pod_asks_for_the_sum_of_its_containers() -> None:
     wish = wish_of(
         {

@@ -100,7 +100,7 @@ class Every:
         if self._least(steps, stage) >= than.measure or self._hopeless(stage, steps[-1]):
             return None
         after = self._after(stage, steps[-1])
-        if after is None or not self._more(after.state):
+        if after is None or not self._more(after.state) or self._short(after):
             return None
         measure = self._measure(steps, after)
         return measure if measure < than.measure else None

@@ -54,7 +54,15 @@ def clock(seconds: float) -> str:
             {"firstSeconds": [None, None, None]},
             [
                 "1 instance of /big waits, and no end is known of what would have to end first "
-                "(1 tasks run that may run for ever).",
+                "(1 task runs that may run for ever).",
+                "`mesos-gpu why /big` says what would help.",
+            ],
+        ),
+        (
+            {"firstSeconds": None, "tasks": {"unknown": 0}},
+            [
+                "1 instance of /big waits, and no end is known of what would have to end first "
+                "(what comes before it may run for ever).",
                 "`mesos-gpu why /big` says what would help.",
             ],
         ),
