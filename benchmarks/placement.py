@@ -187,7 +187,7 @@ class Mean:
         return statistics.stdev(self.filled) if len(self.filled) > 1 else 0.0
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} ± {self.spread:.2f}"
+        return f"{self.mean:.2f}" + (f" ± {self.spread:.2f}" if len(self.filled) > 1 else "")
 
 
 def mean_of(outcomes: Sequence[Outcome]) -> Mean:

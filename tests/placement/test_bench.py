@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import placement
+from benchmarks.kept.figures import FILE_VARIABLE, read_figures
 
 
 @pytest.fixture
@@ -51,9 +52,29 @@ def test_cards_of_few_gib_lose_what_is_not_a_whole_one(trace: Path) -> None:
 def test_the_table_names_the_way_without_offers_beside(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gains = placement.show(placement.Way(trace, card_gib=100, together=4), ["default"], ["capacity"], 1, 1)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[:4] == ["list", "published", "FGD", "capacity"]
-    filled = float(lines[1].split()[2])
+    assert [line.split()[:4] for line in lines[:2]] == [
+        ["seed", "0:", "default", "capacity"],
+        ["seed", "0:", "default", "no"],
+    ]
+    assert lines[2].split()[:4] == ["list", "published", "FGD", "capacity"]
+    filled = float(lines[3].split()[2])
     assert gains == [pytest.approx(filled - placement.PUBLISHED["default"], abs=0.01)]
+
+
+def test_what_is_ended_early_has_the_seeds_that_came_for_all_policies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(FILE_VARIABLE, str(tmp_path / "figures"))
+    first, second = placement.Outcome(90.0, (1.0,)), placement.Outcome(96.0, (2.0,))
+    found = {
+        "default": {"fgd": [first, second], "capacity": [first]},
+        "cpu050": {"fgd": [first], "capacity": list[placement.Outcome]()},
+    }
+    assert placement.show_table(placement.Way(tmp_path, every=4), found, "capacity") == [pytest.approx(90.0 - 95.23)]
+    assert "cpu050" not in capsys.readouterr().out
+    figures = {one.key: one for one in read_figures((tmp_path / "figures").read_text())}
+    assert figures.keys() == {"default", "decision"}
+    assert figures["default"].note == "90.00, seed 0; fgd 90.00"
 
 
 def test_a_list_that_is_not_there_is_named(trace: Path) -> None:
