@@ -76,12 +76,12 @@ class _Stream:
         """Tell of events until the stream ends. Raises OSError, asyncio.TimeoutError."""
         connection = await asyncio.wait_for(Connection.open(self._address), PATIENCE_S)
         try:
-            head = await asyncio.wait_for(connection.begin("POST", CALLS, call), PATIENCE_S)
+            head = await connection.begin("POST", CALLS, call, patience_s=PATIENCE_S)
             if head.status != 200:
                 raise ConnectionError(f"SUBSCRIBE: {head.status}")
             self._open = connection
             decoder = RecordDecoder()
-            async for chunk in connection.chunks():
+            while (chunk := await connection.chunk()) is not None:
                 for record in decoder.feed(chunk):
                     told(json.loads(record))
         finally:

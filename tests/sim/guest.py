@@ -163,15 +163,14 @@ class Guest:
             framework["id"] = call["framework_id"] = {"value": self.framework}
         connection = await asyncio.wait_for(Connection.open(f"{host.ip}:5050"), PATIENCE_S)
         try:
-            head = await asyncio.wait_for(connection.begin("POST", CALLS, call), PATIENCE_S)
+            head = await connection.begin("POST", CALLS, call, patience_s=PATIENCE_S)
             if head.status != 200:
                 return False
             self._stream, self._master, self._open = head.headers["mesos-stream-id"], host, connection
-            decoder, chunks = RecordDecoder(), connection.chunks()
-            while True:
-                for record in decoder.feed(await asyncio.wait_for(chunks.__anext__(), SILENCE_S)):
+            decoder = RecordDecoder()
+            while (chunk := await connection.chunk(patience_s=SILENCE_S)) is not None:
+                for record in decoder.feed(chunk):
                     self._event(json.loads(record))
-        except StopAsyncIteration:
             return True
         finally:
             self._open = None
@@ -303,7 +302,7 @@ class Guest:
             connection = await asyncio.wait_for(Connection.open(f"{master.ip}:5050"), PATIENCE_S)
             try:
                 headers = {"Mesos-Stream-Id": self._stream or ""}
-                answer = await asyncio.wait_for(connection.ask("POST", CALLS, call, headers), PATIENCE_S)
+                answer = await connection.ask("POST", CALLS, call, headers, patience_s=PATIENCE_S)
             finally:
                 connection.close()
         except (OSError, asyncio.TimeoutError) as error:

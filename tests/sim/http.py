@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 
@@ -26,86 +27,140 @@ class Answer:
         return json.loads(self.body)
 
 
-class _Reader(asyncio.Protocol):
-    def __init__(self) -> None:
-        self.stream = asyncio.StreamReader(limit=1 << 30)
+class Connection(asyncio.Protocol):
+    """A connection for one request after another.
 
-    def data_received(self, data: bytes) -> None:
-        self.stream.feed_data(data)
+    Whoever waits here is woken when something has come or time is up, without a task of its own for that: most of
+    what is sent in a history comes here.
+    """
 
-    def eof_received(self) -> bool:
-        self.stream.feed_eof()
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.stream.feed_eof()
-
-
-class Connection:
-    """A connection for one request after another."""
-
-    def __init__(self, address: str, reader: asyncio.StreamReader, transport: asyncio.Transport) -> None:
-        self._address, self._reader, self._transport = address, reader, transport
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._came, self._ended = bytearray(), False
+        self._waiter: asyncio.Future[None] | None = None
+        self._transport: Any = None
 
     @classmethod
     async def open(cls, address: str) -> Connection:
         """Connect to HOST:PORT. Raises OSError."""
         host, port = address.split(":")
         loop = asyncio.get_running_loop()
-        transport, protocol = await loop.create_connection(_Reader, host, int(port))
-        return cls(address, protocol.stream, transport)
+        _, connection = await loop.create_connection(lambda: cls(address), host, int(port))
+        return connection
 
     def close(self) -> None:
         """Close it."""
         self._transport.close()
 
-    async def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
-        """Return the answer to a request. Raises OSError."""
-        head = await self.begin(method, path, body, headers)
-        length = head.headers.get("content-length")
-        if head.headers.get("transfer-encoding") == "chunked":
-            return Answer(head.status, head.headers, b"".join([chunk async for chunk in self.chunks()]))
-        return Answer(head.status, head.headers, await self._exactly(int(length or 0)))
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
+        self._transport = transport
 
-    async def begin(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
-        """Return the head of the answer to a request. Raises OSError."""
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        self._came += data
+        self._wake()
+
+    def eof_received(self) -> bool:
+        """See asyncio.Protocol."""
+        self.connection_lost(None)
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self._ended = True
+        self._wake()
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        patience_s: float = inf,
+    ) -> Answer:
+        """Return the answer to a request. Raises OSError, asyncio.TimeoutError when it has not come by then."""
+        until_s = asyncio.get_running_loop().time() + patience_s
+        head = await self.begin(method, path, body, headers, patience_s=patience_s)
+        if head.headers.get("transfer-encoding") == "chunked":
+            chunks = []
+            while (chunk := await self._chunk(until_s)) is not None:
+                chunks.append(chunk)
+            return Answer(head.status, head.headers, b"".join(chunks))
+        length = int(head.headers.get("content-length") or 0)
+        while len(self._came) < length:
+            await self._more(until_s)
+        return Answer(head.status, head.headers, self._take(length))
+
+    async def begin(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        patience_s: float = inf,
+    ) -> Answer:
+        """Return the head of the answer to a request. Raises OSError, asyncio.TimeoutError."""
+        until_s = asyncio.get_running_loop().time() + patience_s
         data = b"" if body is None else json.dumps(body).encode()
         lines = [f"{method} {path} HTTP/1.1", f"Host: {self._address}", "Accept: application/json"]
         lines += ["Content-Type: application/json", f"Content-Length: {len(data)}"]
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
         self._transport.write("\r\n".join([*lines, "", ""]).encode() + data)
-        try:
-            head = (await self._reader.readuntil(b"\r\n\r\n")).decode()
-        except asyncio.IncompleteReadError:
-            raise Broken("the connection was closed") from None
-        first, *rest = head.strip().split("\r\n")
+        while (end := self._came.find(b"\r\n\r\n")) < 0:
+            await self._more(until_s)
+        first, *rest = self._take(end + 4).decode().strip().split("\r\n")
         found = {name.lower(): value.strip() for name, value in (line.split(":", 1) for line in rest)}
         return Answer(int(first.split()[1]), found)
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the chunks of a body. Raises OSError when it ends in the middle."""
-        while size := int(await self._line(), 16):
-            yield await self._exactly(size)
-            await self._line()
-        await self._line()
+    async def chunk(self, *, patience_s: float = inf) -> bytes | None:
+        """Return the next chunk of a body, None after the last. Raises OSError, asyncio.TimeoutError."""
+        return await self._chunk(asyncio.get_running_loop().time() + patience_s)
 
-    async def _line(self) -> bytes:
-        line = await self._reader.readline()
-        if not line.endswith(b"\n"):
+    async def _chunk(self, until_s: float) -> bytes | None:
+        while (end := self._came.find(b"\r\n")) < 0:
+            await self._more(until_s)
+        size = int(self._came[:end], 16)
+        while len(self._came) < end + size + 4:
+            await self._more(until_s)
+        found = self._take(end + size + 4)[end + 2 : -2]
+        return found if size else None
+
+    def _take(self, count: int) -> bytes:
+        taken = bytes(self._came[:count])
+        del self._came[:count]
+        return taken
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _more(self, until_s: float) -> None:
+        """Wait for something to come."""
+        if self._ended:
             raise Broken("the connection was closed")
-        return line.strip() or b"0"
-
-    async def _exactly(self, size: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        self._waiter = waiter = loop.create_future()
+        late = None if until_s == inf else loop.call_at(until_s, _late, waiter)
         try:
-            return await self._reader.readexactly(size)
-        except asyncio.IncompleteReadError:
-            raise Broken("the connection was closed") from None
+            await waiter
+        finally:
+            self._waiter = None
+            if late is not None:
+                late.cancel()
+
+
+def _late(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_exception(asyncio.TimeoutError())
 
 
 async def request(address: str, method: str, path: str, body: Any = None, *, patience_s: float = 30.0) -> Answer:
     """Return the answer to one request over a connection of its own. Raises OSError, asyncio.TimeoutError."""
     connection = await asyncio.wait_for(Connection.open(address), patience_s)
     try:
-        return await asyncio.wait_for(connection.ask(method, path, body), patience_s)
+        return await connection.ask(method, path, body, patience_s=patience_s)
     finally:
         connection.close()

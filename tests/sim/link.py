@@ -148,21 +148,19 @@ class SimulatedLink:
             request: dict[str, Any] = {"type": "SUBSCRIBE", "subscribe": {"framework_info": driver.framework}}
             if self._id is not None:
                 request["framework_id"] = {"value": self._id}
-            head = await asyncio.wait_for(connection.begin("POST", CALLS, request), self._silence_s)
+            head = await connection.begin("POST", CALLS, request, patience_s=self._silence_s)
             if head.status != 200:
                 return
             driver.stream = head.headers["mesos-stream-id"]
-            chunks, waiting = connection.chunks(), b""
-            while True:
-                waiting += await asyncio.wait_for(chunks.__anext__(), self._silence_s)
+            waiting = b""
+            while (chunk := await connection.chunk(patience_s=self._silence_s)) is not None:
+                waiting += chunk
                 while b"\n" in waiting:
                     size, rest = waiting.split(b"\n", 1)
                     if len(rest) < int(size):
                         break
                     driver.on_event(json.loads(rest[: int(size)]))
                     waiting = rest[int(size) :]
-        except StopAsyncIteration:
-            return
         finally:
             self._open = None
             connection.close()
@@ -202,7 +200,7 @@ class SimulatedLink:
         if self._calls is None:
             self._calls = await asyncio.wait_for(Connection.open(driver.master), real.CALL_TIMEOUT_S)
         headers = {"Mesos-Stream-Id": driver.stream or ""}
-        answer = await asyncio.wait_for(self._calls.ask("POST", CALLS, body, headers), real.CALL_TIMEOUT_S)
+        answer = await self._calls.ask("POST", CALLS, body, headers, patience_s=real.CALL_TIMEOUT_S)
         if not 200 <= answer.status < 300:
             raise Unavailable(f"Failed to send request {answer.status}: {answer.body!r}")
 
