@@ -12,6 +12,7 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -34,6 +35,8 @@ HTTP_HOSTS = Flag(
 _PRIVATE = ("localhost", "local", "internal", "home.arpa", "test", "example", "invalid", "mesos")
 """Domains that nobody can buy (RFC 6761, 6762, 8375, ICANN on .internal), and Mesos-DNS' own."""
 _PORTS = {"http": 80, "https": 443}
+MAX_KEPT = 256
+"""Characters of the longest Host header whose answer is remembered; no name is longer (RFC 1035, 2.3.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +70,15 @@ class Names:
         return False
 
 
+@lru_cache(maxsize=64)
+def _knows(names: Names, host: str) -> bool:
+    return names.knows(host)
+
+
 def problem(method: str, host: str | None, origin: str | None, names: Names) -> str | None:
     """Return why a request is refused, None when it is not. `host` and `origin` are its headers of these names."""
-    if host and not names.knows(host):
+    # Whoever asks comes by the same name each time; a long one is not kept for them.
+    if host and not (_knows(names, host) if len(host) <= MAX_KEPT else names.knows(host)):
         return (
             f"this service has no name {_name(host)!r}; if it is one of its names, start it with "
             f"--http_hosts={_name(host)}"

@@ -18,7 +18,7 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching import asks
 from mesos_gpu.marathon.matching.constraints import all_fulfilled
 from mesos_gpu.marathon.matching.linking import with_links
-from mesos_gpu.marathon.matching.matching import Match, Reason, Refusal, accepted_roles
+from mesos_gpu.marathon.matching.matching import Match, Pool, Reason, Refusal, accepted_roles, pool_of
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.placing import MODEL, demand, machine, model
 from mesos_gpu.marathon.model.gangs import Membership
@@ -27,6 +27,7 @@ from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.given_back import SETTLE_S
 from mesos_gpu.marathon.state.queue_entry import Place
 from mesos_gpu.mesos.ids import AgentId, Role
+from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.placement.demand import Demand, Machine
 from mesos_gpu.queueing.decide import Decision, Start, decide
 from mesos_gpu.queueing.places import PREFERENCES, Preference, fewest_first
@@ -64,6 +65,8 @@ class Look:
         self._names = {str(offer.agent_id): name for name, offer in reversed(self._offers.items())}
         self._models = {model(offer): offer for offer in self._offers.values()}
         self._unfit: dict[str, set[str]] = {}
+        self._pools: dict[tuple[str, tuple[Role, ...]], tuple[Resources, Pool]] = {}
+        """What may be taken by offer and roles, beside what of it was made."""
         self._shares: Mapping[str, float] = {}
 
     def carry_out(self) -> Decision:
@@ -124,10 +127,12 @@ class Look:
     def _where(self, spec: RunSpec, free: Mapping[str, Machine]) -> frozenset[str]:
         """Return the machines to which an app may go now, or once others have ended there."""
         draft, placed = self._draft, placed_instances(self._draft, spec)
+        roles = accepted_roles(spec, draft.settings.roles_behaviour)
         names = set()
         for name, offer in self._offers.items():
             left = self._open[name].left if name in self._open else offer.resources
-            found = matched(draft, spec, self._in_role(name, spec), left, placed)
+            pool = self._pool(name, offer, left, roles)
+            found = matched(draft, spec, self._in_role(name, spec), left, placed, pool)
             if isinstance(found, Match) or asks.PASSES.issuperset(found.reasons):
                 names.add(name)
             if isinstance(found, Refusal) and name in self._open:
@@ -140,6 +145,13 @@ class Look:
                 if all_fulfilled(constraints, task, placed, spec.instances, draft.region):
                     names.add(str(task.agent_id))
         return frozenset(names - self._unfit.get(spec.id, set()))
+
+    def _pool(self, name: str, offer: Offer, left: Resources, roles: tuple[Role, ...]) -> Pool:
+        """Return what those of some roles may take of an offer, the same for all of them while nothing is taken."""
+        known = self._pools.get((name, roles))
+        if known is None or known[0] is not left:
+            known = self._pools[name, roles] = (left, pool_of(offer, left, roles))
+        return known[1]
 
     def _tasks(self) -> Iterator[Task]:
         """Yield the tasks that there are, and those that have ended a moment ago."""

@@ -75,6 +75,11 @@ class Filters:
             return False
         return any(resources.contains(candidate) for resources, _ in by_agent.get(agent_id, ()))
 
+    @property
+    def ends_s(self) -> float:
+        """Return when the first that there may be runs out; infinite without any."""
+        return self._ends[0][0] if self._ends else math.inf
+
     def expire(self, now_s: float) -> bool:
         """Drop what has run out; return whether there was any. Costs what ends, not what there is."""
         any_left = False

@@ -18,6 +18,18 @@ from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resources import Resources
 
 
+def is_due(state: MasterState, now: Moment) -> bool:
+    """Return whether a `tick` can change anything now: on a quiet cluster most cannot."""
+    return bool(
+        state.allocation_due
+        or state.withheld
+        or state.drainages
+        or state.deactivated
+        or state.filters.ends_s <= now.mono_s
+        or (state.offer_ends and state.offer_ends[0][0] <= now.mono_s)
+    )
+
+
 def tick(state: MasterState, now: Moment) -> list[Action]:
     """One allocation interval has passed: refusals and offers may have run out."""
     state.filters.expire(now.mono_s)

@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.master.decisions import invariants
 from mesos_gpu.master.decisions.handle import handle
+from mesos_gpu.master.decisions.offering import is_due
 from mesos_gpu.master.engine.alarms import Alarms
 from mesos_gpu.master.engine.edges import Agents, Subscriber
 from mesos_gpu.master.engine.registrar import Registrar
@@ -73,7 +74,7 @@ class Engine:
 
     def start(self) -> None:
         """Begin the allocation interval."""
-        self._alarms.call_every(self.state.settings.allocation_interval_s, lambda: self._timed(Tick()))
+        self._alarms.call_every(self.state.settings.allocation_interval_s, self._tick)
 
     def stop(self) -> None:
         """Let no timer fire any more; operators who wait for the registry are told that nobody knows."""
@@ -199,6 +200,11 @@ class Engine:
     def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
         """Call something after `delay_s` seconds, unless stopped before."""
         self._alarms.call_later(delay_s, call)
+
+    def _tick(self) -> None:
+        # An idle master is woken by little else: nothing is built for nothing.
+        if is_due(self.state, self.now()):
+            self._timed(Tick())
 
     def _allocate(self) -> None:
         self._allocating = False

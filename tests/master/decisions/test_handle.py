@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import typing
+from collections.abc import Callable
 
 import pytest
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.master.decisions import draining
 from mesos_gpu.master.decisions.handle import decide, handle
+from mesos_gpu.master.decisions.offering import is_due
 from mesos_gpu.master.events import agents, operators, schedulers, stored, timers
 from mesos_gpu.master.events.event import Event
+from mesos_gpu.master.model.model import Agent, Drainage
 from mesos_gpu.master.state.actions import Action, SendEvent, Store
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.messages import field_names
@@ -110,7 +113,30 @@ def test_offers_follow_when_they_are_due_and_one_is_taken(state: MasterState) ->
     handle(state, schedulers.Decline(framework.id, body), NOW)
     assert not agent.offers
     assert not handle(state, timers.Tick(), later(4))
+    assert not is_due(state, later(4))
+    assert is_due(state, later(6))
     assert events(handle(state, timers.Tick(), later(6)), "OFFERS")
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        lambda state, agent: state.ask_for_offers(),
+        lambda state, agent: state.withheld.update({agent.id: False}),
+        lambda state, agent: state.drainages.update({agent.id: Drainage()}),
+        lambda state, agent: state.deactivated.update({agent.id: None}),
+        lambda state, agent: state.offer_ends.append((NOW.mono_s, "o", "f")),
+        lambda state, agent: state.filters.refuse("f", "r", agent.id, agent.total, 0.0, NOW.mono_s),
+    ],
+)
+def test_a_tick_is_due_where_time_may_change_something(
+    state: MasterState, why: Callable[[MasterState, Agent], object]
+) -> None:
+    agent = add_agent(state)
+    handle(state, timers.Tick(), NOW)
+    assert not is_due(state, NOW)
+    why(state, agent)
+    assert is_due(state, NOW)
 
 
 def test_many_agents_are_offered_a_part_at_a_time_with_room_for_other_events_between() -> None:
