@@ -47,12 +47,32 @@ def broken(state: MasterState) -> str | None:
 
 def differs(state: MasterState, record: Record) -> str | None:
     """Return what these books say otherwise than the registry, None when both agree. Only while nothing is stored."""
+    if _has_agents(state, record) and (state.unreachable, state.gone, state.deactivated, state.policy) == (
+        record.unreachable,
+        record.gone,
+        record.deactivated,
+        record.policy,
+    ):
+        return None
     ours = state.record()
     for name in ("agents", "unreachable", "gone", "deactivated", "policy"):
         here, there = getattr(ours, name), getattr(record, name)
         if here != there:
             return f"the registry has other {name} than the master: {there}, not {here}"
     return None
+
+
+def _has_agents(state: MasterState, record: Record) -> bool:
+    """Return whether the registry has these agents, and no other; nothing is made to be compared and thrown away."""
+    admitted, here, recovered = record.agents, state.agents, state.recovered
+    for agent in here.values():
+        known = admitted.get(agent.id)
+        if known is None or known.pid != agent.pid or known.info != agent.info or known.since_s is not None:
+            return False
+    for agent_id, known in recovered.items():
+        if agent_id not in here and admitted.get(agent_id) != known:
+            return False
+    return len(admitted) == len(here.keys() | recovered.keys())
 
 
 def _links(state: MasterState, agent: Agent) -> str | None:
@@ -62,7 +82,11 @@ def _links(state: MasterState, agent: Agent) -> str | None:
         if frameworks[framework_id].tasks.get(task_id) is not task:
             return f"task {task_id} of agent {agent.id} is not its framework's"
         document = task.document
-        if document["agent_id"]["value"] != agent_id or task.key != key:
+        if (
+            document["agent_id"]["value"] != agent_id
+            or document["task_id"]["value"] != task_id
+            or document["framework_id"]["value"] != framework_id
+        ):
             return f"task {task.id} of {task.framework_id} on agent {task.agent_id} is booked as {key} of {agent.id}"
         if task.held == (document["state"] in TERMINAL_STATES):
             return f"task {task_id} is {task.state} and {'still' if task.held else 'not'} charged"

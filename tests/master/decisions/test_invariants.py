@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master.decisions.invariants import Books, broken
+from mesos_gpu.master.decisions.invariants import Books, broken, differs
 from mesos_gpu.master.events.agents import Register
 from mesos_gpu.master.events.timers import Allocate
-from mesos_gpu.master.model.model import Agent, Framework
+from mesos_gpu.master.model.model import Agent, Framework, KnownAgent
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources
 from tests.support.master.build import add_agent, add_framework, launch, new_state, offers, report, task_info
@@ -101,6 +101,31 @@ def test_what_is_mended_is_looked_at_again() -> None:
     assert books.broken(state) is None
     agent.charge(framework.id, GPU)
     assert books.broken(state) is not None
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda s, a: setattr(a, "pid", "slave(1)@10.0.0.9:5051"), "other agents"),
+        (lambda s, a: setattr(a, "info", {**a.info, "hostname": "another"}), "other agents"),
+        (lambda s, a: s.agents.clear(), "other agents"),
+        (lambda s, a: add_agent(s, port=5052), "other agents"),
+        (lambda s, a: s.recovered.clear(), "other agents"),
+        (lambda s, a: s.recovered.update(old=replace(s.recovered["old"], pid="another")), "other agents"),
+        (lambda s, a: s.recovered.update(older=s.recovered["old"]), "other agents"),
+        (lambda s, a: s.gone.update(x=1.0), "other gone"),
+        (lambda s, a: s.unreachable.update(x=1.0), "other unreachable"),
+        (lambda s, a: s.deactivated.update({a.id: None}), "other deactivated"),
+        (lambda s, a: s.policy.weights.update(r=2.0), "other policy"),
+    ],
+)
+def test_a_registry_that_says_otherwise_is_noticed(damage: Callable[[MasterState, Agent], object], words: str) -> None:
+    state, agent, _ = busy()
+    state.recovered["old"] = KnownAgent({"id": {"value": "old"}}, "slave(1)@10.0.0.8:5051")
+    record = deepcopy(state.record())
+    assert differs(state, record) is None
+    damage(state, agent)
+    assert words in (differs(state, record) or "")
 
 
 def test_an_agent_that_has_gone_is_forgotten() -> None:
