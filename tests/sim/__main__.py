@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def main() -> int:
     parser.add_argument(
         "--planted", nargs="*", metavar="DEFECT", help="instead: find these defects of tests/sim/planted, or all"
     )
+    parser.add_argument("--parts", action="store_true", help="and print where the processor time of each history goes")
     parser.add_argument("--log", action="store_true", help="print every line of the history")
     wishes = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was begun is put away
@@ -172,14 +174,20 @@ def _play(seed: int, wishes: Any, told: Any, root: Path) -> None:
     import traceback
 
     from tests.sim.history import Plan, play
+    from tests.sim.parts import sampled, table
 
     end_with_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     pauses, services = (wishes.people, wishes.faults), (wishes.masters, wishes.marathons)
     actors = None if wishes.actors is None else tuple(wishes.actors)
     plan = Plan(seed, wishes.hours, wishes.agents, wishes.gpus, *pauses, *services, actors, wishes.first)
+    counts: Counter[str] = Counter()
     try:
-        told.put((seed, play(plan, root, listener=print if wishes.log else None), None))
+        with sampled(counts) if wishes.parts else contextlib.nullcontext():
+            verdict = play(plan, root, listener=print if wishes.log else None)
+        if wishes.parts:
+            print(table(counts), flush=True)
+        told.put((seed, verdict, None))
     except BaseException:
         told.put((seed, None, traceback.format_exc()))
     finally:
