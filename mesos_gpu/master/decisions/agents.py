@@ -69,7 +69,9 @@ def admitted(
         state.deactivated.pop(other, None)
     agent = admit(state, report, agent_id, now)
     state.counters["slave_registrations"] += 1
-    return [ObserveAgent(agent.id), AgentRegistered(agent.id), *may_stay(state, agent)]
+    # Who had the place before is called back no more: this one would take it for a word to itself, and register again.
+    left = [ForgetAgent(other) for other in instead_of]
+    return [*left, ObserveAgent(agent.id), AgentRegistered(agent.id), *may_stay(state, agent)]
 
 
 def admit(state: MasterState, report: Report, agent_id: AgentId, now: Moment) -> Agent:
