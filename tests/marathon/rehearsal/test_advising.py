@@ -71,7 +71,8 @@ def test_what_waits_behind_a_gang_may_go_before_it_when_it_says_that_it_ends_in_
     gang = {"id": "/gang", "gpus": 4, "instances": 3, "gang": {"size": 3}, "priority": 3}
     found = cluster(busy, gang, {"id": ME, "gpus": 1, "priority": -100})
     (step,) = advised(found).steps
-    assert (step.kind, step.value) == ("runtime", 3480)
+    # Whole minutes, less what has passed of the hour, with some room.
+    assert (step.kind, step.value in (3420, 3480)) == ("runtime", True)
     assert found.started_by([step])
 
 
