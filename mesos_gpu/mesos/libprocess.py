@@ -67,8 +67,6 @@ class Message:
     body: bytes
     connection: int = 0
     """Which connection it came over, in the order in which they were accepted; 0: it is this program's own."""
-    waited_for: bool = field(default=False, compare=False)
-    """Whether its sender waits for an answer. libprocess itself does not: it reads answers and throws them away."""
 
 
 class _Head(NamedTuple):
@@ -79,7 +77,6 @@ class _Head(NamedTuple):
     name: str
     length: int | None
     """Bytes in the body; None where they come in chunks."""
-    waited_for: bool
 
 
 def encode(sender: Pid, to: Pid, name: str, body: bytes) -> bytes:
@@ -127,8 +124,8 @@ class MessageDecoder:
             try:
                 while self._read_head() and self._read_body():
                     assert self._head is not None
-                    sender, target, name, _, waited_for = self._head
-                    messages.append(Message(sender, target, name, bytes(self._body), self._connection, waited_for))
+                    sender, target, name, _ = self._head
+                    messages.append(Message(sender, target, name, bytes(self._body), self._connection))
                     self._head = None
             except ProtocolError as error:
                 self.error = error
@@ -206,9 +203,8 @@ def _read(head: bytes) -> _Head:
     if len(parts) != 3 or parts[0] != "POST" or not parts[1].startswith("/") or "/" not in parts[1][1:]:
         raise ProtocolError(f"{line!r} is not a libprocess request line (POST /<process id>/<message> HTTP/1.1)")
     target, _, name = parts[1][1:].partition("/")
-    agent = headers.get("user-agent", "")
-    sender = headers.get("libprocess-from") or agent.removeprefix(_AGENT_PREFIX)
-    return _Head(Pid.parse(sender), unquote(target), name, length, _AGENT_PREFIX not in agent)
+    sender = headers.get("libprocess-from") or headers.get("user-agent", "").removeprefix(_AGENT_PREFIX)
+    return _Head(Pid.parse(sender), unquote(target), name, length)
 
 
 # A peer says the same few heads each time; reading one again takes longer than the rest of a message.

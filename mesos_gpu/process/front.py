@@ -161,8 +161,7 @@ class Front(asyncio.Protocol):
             return
         for message in self._decoder.feed(data):
             answer = ACCEPTED if self._deliver(message) else NOT_FOUND
-            # libprocess answers so, too (Mesos 3rdparty/libprocess/src/process.cpp, ProcessManager::handle).
-            if message.waited_for and not transport.is_closing():
+            if not transport.is_closing():
                 transport.write(answer)
         if self._decoder.error is not None:
             log.warning("dropping a connection from %s: %s", transport.get_extra_info("peername"), self._decoder.error)

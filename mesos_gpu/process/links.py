@@ -1,7 +1,7 @@
 """The sending side: persistent connections to other processes (links), and temporary ones for single messages.
 
-Messages travel one way per connection; answers, which older peers give, are read and thrown away. A link is keyed by ip
-and port and shared by every local process. Source: Mesos 3rdparty/libprocess/src/process.cpp, SocketManager.
+Messages travel one way per connection; the peer's 202s are read and thrown away. A link is keyed by ip and port and
+shared by every local process. Source: Mesos 3rdparty/libprocess/src/process.cpp, SocketManager.
 """
 
 from __future__ import annotations

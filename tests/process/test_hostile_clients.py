@@ -188,7 +188,7 @@ async def begin(endpoint: Endpoint, data: bytes = b"") -> tuple[asyncio.StreamRe
 
 
 MESSAGE = (
-    b"POST /nobody/mesos.internal.X HTTP/1.1\r\n"
+    b"POST /nobody/mesos.internal.X HTTP/1.1\r\nUser-Agent: libprocess/a@127.0.0.1:1\r\n"
     b"Libprocess-From: a@127.0.0.1:1\r\nConnection: Keep-Alive\r\nHost: \r\nContent-Length: 0\r\n\r\n"
 )
 REQUEST = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"

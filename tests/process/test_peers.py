@@ -101,11 +101,6 @@ def test_of_other_machines_nothing_is_known(tmp_path: Path) -> None:
         assert uid_of_peer(one, tmp_path) is None
 
 
-def asking(sender: Pid, to: Pid, name: str, body: bytes) -> bytes:
-    """Return a message of who waits for an answer: libprocess itself, which says so, is given none."""
-    return encode(sender, to, name, body).replace(b"User-Agent: libprocess/", b"X-From: ")
-
-
 @pytest.mark.root
 @pytest.mark.parametrize(("uid", "taken"), [(0, True), (NOBODY, False)])
 async def test_messages_of_other_users_are_not_taken(stranger: Stranger, uid: int, taken: bool) -> None:
@@ -115,7 +110,7 @@ async def test_messages_of_other_users_are_not_taken(stranger: Stranger, uid: in
     try:
         endpoint.spawn("slave(1)", got.append)
         forged = Pid("master", "127.0.0.1", 5050)
-        one = stranger(uid, endpoint.port, asking(forged, endpoint.pid("slave(1)"), "RunTaskMessage", b"evil"))
+        one = stranger(uid, endpoint.port, encode(forged, endpoint.pid("slave(1)"), "RunTaskMessage", b"evil"))
         # A refused connection ends; an accepted one is answered with a byte.
         assert await asyncio.to_thread(one.wait) == 0
         assert [message.name for message in got] == (["RunTaskMessage"] if taken else [])
@@ -131,7 +126,7 @@ async def test_without_the_flag_they_are_as_in_mesos(stranger: Stranger) -> None
     try:
         endpoint.spawn("slave(1)", got.append)
         forged = Pid("master", "127.0.0.1", 5050)
-        one = stranger(NOBODY, endpoint.port, asking(forged, endpoint.pid("slave(1)"), "PingSlaveMessage", b""))
+        one = stranger(NOBODY, endpoint.port, encode(forged, endpoint.pid("slave(1)"), "PingSlaveMessage", b""))
         assert await asyncio.to_thread(one.wait) == 0
         assert [message.name for message in got] == ["PingSlaveMessage"]
     finally:
