@@ -132,7 +132,8 @@ class VirtualLoop(_Base):  # type: ignore[misc]
         self._scheduled: list[tuple[float, _Timer]]
         """When each is due beside it: so a heap need not ask the timers, which is slow."""
         self._steps = self._timer_cancelled_count = 0
-        self._busy_until: dict[int, float] = {}
+        self._busy_until: dict[int, tuple[Any, float]] = {}
+        """By executor, which is kept: else another one would have its place in memory, and its name here."""
         self.set_task_factory(self._new_task)
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -273,7 +274,8 @@ class VirtualLoop(_Base):  # type: ignore[misc]
         answer: asyncio.Future[Any] = self.create_future()
         due_s = self.world.now_s + self.world.random.uniform(0.0, SLOWEST_THREAD_S)
         if executor is not None:
-            due_s = self._busy_until[id(executor)] = max(due_s, self._busy_until.get(id(executor), 0.0))
+            due_s = max(due_s, self._busy_until.get(id(executor), (None, 0.0))[1])
+            self._busy_until[id(executor)] = executor, due_s
 
         def run() -> None:
             try:

@@ -32,10 +32,11 @@ from mesos_gpu.master import service as master_service
 from mesos_gpu.master.flags import FLAGS as MASTER_FLAGS
 from mesos_gpu.mesos.checks import Probe, Result
 from mesos_gpu.mesos.flags import parse_flags
-from mesos_gpu.process import links, zookeeper
+from mesos_gpu.process import bodies, links, zookeeper
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.front import Front
 from mesos_gpu.process.program import PROGRAM_FLAGS
+from mesos_gpu.process.streams import EventStream
 from tests.sim import executors
 from tests.sim.disk import step
 from tests.sim.faults import count_to, span
@@ -364,7 +365,7 @@ class Cluster:
                 raise RuntimeError(f"{owner} has no {name} any more: the simulator has to follow")
             setattr(owner, name, replacement)
         executors.install()
-        for kind in (Front, links._Link):
+        for kind in (Front, links._Link, EventStream, bodies._Body):
             numbered(kind)
         root = logging.getLogger()
         root.handlers = [_LogOfWorld(world)]

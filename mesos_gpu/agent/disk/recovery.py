@@ -178,6 +178,11 @@ def _runs(framework: Path) -> Iterator[Run | ExecutorRun]:
     for run in sorted((run for run in runs if run.is_dir()), key=lambda run: run.stat().st_mtime):
         executor = read_json(run.parent.parent / "executor.info")
         tasks = tuple(_tasks(framework, run))
+        name = run.parent.parent.name
+        if not fits(executor, ExecutorShape) and any(one.task_info["task_id"]["value"] != name for one in tasks):
+            # What its tasks have to tell is written below its name, so that it must be known.
+            log.warning("%s/executor.info is missing, or not readable; continuing with its name", run.parent.parent)
+            executor = {"executor_id": {"value": name}, "framework_id": {"value": framework.name}}
         if not fits(executor, ExecutorShape):
             if executor is not None:
                 log.warning("%s/executor.info is not readable; continuing with its tasks alone", run.parent.parent)

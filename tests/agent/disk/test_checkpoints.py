@@ -10,6 +10,7 @@ from mesos_gpu.agent.disk.checkpoints import Checkpoints, read_log
 from mesos_gpu.agent.disk.recovery import Recovered, recover
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.errors import Conflict, Unavailable
+from mesos_gpu.mesos.ids import ExecutorId
 from mesos_gpu.mesos.messages import encode
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, framework, key, task
 
@@ -87,6 +88,18 @@ def test_another_boot_is_noticed_and_that_something_may_be_lost_by_the_processes
     checkpoints.save_doubt(doubt=False)
     assert not recovered(checkpoints, "boot-2").doubt
     checkpoints.save_doubt(doubt=False)
+
+
+def test_tasks_whose_executor_was_lost_with_the_power_are_its_own_all_the_same(checkpoints: Checkpoints) -> None:
+    checkpoints.save_framework(FRAMEWORK_ID, framework())
+    checkpoints.save_task(key(), "c1", task(), ExecutorId("pod"))
+    ((run,), runs) = (recovered(checkpoints).executors, recovered(checkpoints).runs)
+    assert (run.info["executor_id"]["value"], [one.task_info for one in run.tasks], runs) == ("pod", [task()], ())
+    again = Checkpoints(checkpoints.work_dir)
+    again.open()
+    recover(again, BOOT)
+    again.log(key(), run.container_id, {"type": "ACK", "uuid": "x"}, ExecutorId(run.info["executor_id"]["value"]))
+    assert recovered(checkpoints).executors[0].tasks[0].records == ({"type": "ACK", "uuid": "x"},)
 
 
 def test_only_the_latest_run_of_an_executor_counts(checkpoints: Checkpoints) -> None:
