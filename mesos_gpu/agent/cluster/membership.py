@@ -124,7 +124,7 @@ class Membership:
         """Return whether tasks may be launched: not between a new beginning with the master and its answer.
 
         Such a task is not on the list that the master gets, or has got by now, and would run unknown to everybody; a
-        master that counts on it asks for it. Mesos takes it, with a TODO not to: src/slave/slave.cpp, run.
+        master that counts on it asks for it. Mesos takes it, and calls that wrong itself: src/slave/slave.cpp, run.
         """
         if self.estranged:
             names = ", ".join(task["task_id"]["value"] for task in launch.tasks)

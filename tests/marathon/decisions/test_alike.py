@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -105,9 +105,8 @@ def decided(state: State, what: Event, moment: Moment, given: Settings = FEW) ->
         return state, str(error)
 
 
-@settings(max_examples=examples(120))
-@given(st.lists(st.tuples(moves, st.sampled_from([0.0, 0.1, 1.0, 7.0])), min_size=4, max_size=40))
-def test_decisions_are_those_of_trying_each_app_on_each_offer(history: list[tuple[tuple[Any, ...], float]]) -> None:
+def both(history: list[tuple[tuple[Any, ...], float]], given: Settings) -> Iterator[tuple[State, State, list[Moment]]]:
+    """Decide about a history in both ways, which must decide the same; yield the states after each event."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Draft, "pick", lambda self: 7)  # how often it is asked is not what is compared
         fast = one = State()
@@ -117,16 +116,23 @@ def test_decisions_are_those_of_trying_each_app_on_each_offer(history: list[tupl
             now_s += after_s
             what = begin[number] if move is None else event(move, fast, number)
             moments = [Moment(now_s, ids_from(str(UUID(int=number)))) for _ in range(2)]
-            fast, actions = decided(fast, what, moments[0])
+            fast, actions = decided(fast, what, moments[0], given)
             with slow.one_by_one():
-                one, expected = decided(one, what, moments[1])
+                one, expected = decided(one, what, moments[1], given)
             assert actions == expected
-            assert next_launch_s(fast, FEW, moments[0]) == slow.next_launch_s(one, FEW, moments[1])
-            assert [fast.queue.get(key) for key in (*APPS, *RUNS)] == [one.queue.get(key) for key in (*APPS, *RUNS)]
-            assert dict(fast.queue.items()) == dict(one.queue.items())
-            assert [key for _, key in fast.waiting.order] == [
-                i.id for i in sorted((one.instances[key] for key in one.waiting), key=lambda i: (i.since_s, i.id))
-            ]
+            yield fast, one, moments
+
+
+@settings(max_examples=examples(120))
+@given(st.lists(st.tuples(moves, st.sampled_from([0.0, 0.1, 1.0, 7.0])), min_size=4, max_size=40))
+def test_decisions_are_those_of_trying_each_app_on_each_offer(history: list[tuple[tuple[Any, ...], float]]) -> None:
+    for fast, one, moments in both(history, FEW):
+        assert next_launch_s(fast, FEW, moments[0]) == slow.next_launch_s(one, FEW, moments[1])
+        assert [fast.queue.get(key) for key in (*APPS, *RUNS)] == [one.queue.get(key) for key in (*APPS, *RUNS)]
+        assert dict(fast.queue.items()) == dict(one.queue.items())
+        assert [key for _, key in fast.waiting.order] == [
+            i.id for i in sorted((one.instances[key] for key in one.waiting), key=lambda i: (i.since_s, i.id))
+        ]
 
 
 @settings(max_examples=examples(60))
@@ -134,20 +140,8 @@ def test_decisions_are_those_of_trying_each_app_on_each_offer(history: list[tupl
 def test_where_nobody_counts_offers_the_same_is_decided(
     history: list[tuple[tuple[Any, ...], float]], window: bool
 ) -> None:
-    quiet = UNCOUNTED if window else replace(UNCOUNTED, offer_window_s=0.0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Draft, "pick", lambda self: 7)
-        fast = one = State()
-        now_s = T0
-        begin: list[Event] = [Subscribed("F", "m:5050", again=False), *(PutJob(document) for document in JOBS)]
-        for number, (move, after_s) in enumerate([(None, 0.0)] * len(begin) + history):
-            now_s += after_s
-            what = begin[number] if move is None else event(move, fast, number)
-            moments = [Moment(now_s, ids_from(str(UUID(int=number)))) for _ in range(2)]
-            fast, actions = decided(fast, what, moments[0], quiet)
-            with slow.one_by_one():
-                one, expected = decided(one, what, moments[1], quiet)
-            assert actions == expected
+    for _ in both(history, UNCOUNTED if window else replace(UNCOUNTED, offer_window_s=0.0)):
+        pass  # that both decide the same is all there is to see
 
 
 def test_what_a_policy_rounds_up_starts_all_the_same() -> None:

@@ -58,6 +58,17 @@ def word(task: str, message: str) -> Any:
     return status(task, message=message)
 
 
+def running() -> tuple[Run, str]:
+    """Return a run in which the cheap app has the one GPU, and its task."""
+    run = Run(settings=SHARED)
+    run.subscribe()
+    run.put(CHEAP)
+    offered(run)
+    (task,) = run.tasks("/cheap")
+    run.do(status(task))
+    return run, task
+
+
 def test_gpus_are_put_away_used_by_the_other_and_had_again() -> None:
     run, task, actions = contended()
     assert (told(actions), only(actions, Kill)) == ([(task, "mesos-gpu suspend")], [])
@@ -101,24 +112,14 @@ def test_what_the_agent_cannot_put_away_is_ended_instead() -> None:
 
 
 def test_words_about_what_nobody_asked_for_change_nothing() -> None:
-    run = Run(settings=SHARED)
-    run.subscribe()
-    run.put(CHEAP)
-    offered(run)
-    (task,) = run.tasks("/cheap")
-    run.do(status(task))
+    run, task = running()
     for message in (f"{RESUMED}GPU 0", f"{NOT_SUSPENDED}x", "hello"):
         assert told(run.do(word(task, message))) == []
         assert suspension(run) is None
 
 
 def test_what_somebody_suspends_by_hand_is_known_and_left_to_him() -> None:
-    run = Run(settings=SHARED)
-    run.subscribe()
-    run.put(CHEAP)
-    offered(run)
-    (task,) = run.tasks("/cheap")
-    run.do(status(task))
+    run, task = running()
     due_s = next_tick_s(run.state, run.settings, run.moment)
     actions = run.do(word(task, f"{SUSPENDED}what it has is put away"))
     (published,) = [event for event in only(actions, Publish) if event.kind == "instance_suspended_event"]

@@ -16,23 +16,12 @@ from mesos_gpu.master.allocation.constraints import constraints_of
 from mesos_gpu.master.allocation.eligibility import Client, Key, Rules, Supply, quantities
 from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.master.model.shared_volumes import free_of
-from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
 from tests.support.histories import examples
-from tests.support.master.build import RULES
+from tests.support.master.build import RULES, SHARED_VOLUME
 
 R = Resources.parse
 NOTHING = Resources()
-SHARED = Resource.from_json(
-    {
-        "name": "disk",
-        "type": "SCALAR",
-        "scalar": {"value": 64},
-        "reservations": [{"role": "ml", "type": "DYNAMIC"}],
-        "disk": {"persistence": {"id": "v"}, "volume": {"container_path": "v", "mode": "RW"}},
-        "shared": {},
-    }
-)
 SIZES = ["cpus:4;mem:256;gpus:4", "cpus:2;mem:128", "cpus:1;mem:64;gpus(ml):2;cpus(ml):1", "gpus:2;ports:[1-9]"]
 ROLES = ["*", "ml", "ml/train", "ml/serve", "web"]
 NAMES = ["f", "g", "h"]
@@ -90,7 +79,7 @@ class Histories(RuleBasedStateMachine):
     @rule(name=agents, size=st.sampled_from(SIZES), active=st.booleans(), shared=st.booleans())
     def agent_changes(self, name: str, size: str, active: bool, shared: bool) -> None:
         self.held[name] = {}
-        self.put(name, R(size) + Resources([SHARED] if shared else []), active)
+        self.put(name, R(size) + Resources([SHARED_VOLUME] if shared else []), active)
 
     @rule(name=agents)
     def agent_goes(self, name: str) -> None:

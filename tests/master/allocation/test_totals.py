@@ -10,23 +10,13 @@ from mesos_gpu.master.allocation import totals
 from mesos_gpu.master.allocation.eligibility import Key, Supply
 from mesos_gpu.master.allocation.sorter import ShareTree
 from mesos_gpu.master.allocation.totals import Books, Totals
-from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
+from tests.support.master.build import SHARED_VOLUME
 
 R = Resources.parse
 SIZES = ["cpus:8;mem:512;gpus:4", "cpus:6;gpus:2;cpus(ml):2;gpus(ml):2", "cpus:4;ports:[1-9]"]
 PARTS = ["cpus:1", "cpus:1;gpus:1", "cpus(ml):1;gpus(ml):1", "cpus:2;mem:64", "ports:[1-3];cpus:1"]
 KEYS: list[Key] = [("ml", "f"), ("ml/train", "f"), ("web", "g")]
-VOLUME = Resource.from_json(
-    {
-        "name": "disk",
-        "type": "SCALAR",
-        "scalar": {"value": 64},
-        "reservations": [{"role": "ml", "type": "DYNAMIC"}],
-        "disk": {"persistence": {"id": "v"}, "volume": {"container_path": "v", "mode": "RW"}},
-        "shared": {},
-    }
-)
 
 
 def state_of(sums: Totals) -> object:
@@ -59,11 +49,11 @@ def test_sums_are_those_of_what_is_there_whatever_happened(seed: int) -> None:
             sums.enter(books[name], agents[name][0], held)
         else:
             old = agents.get(name)
-            total = old[0].total if old and kind == "same" else R(draw.choice(SIZES)) + Resources([VOLUME])
+            total = old[0].total if old and kind == "same" else R(draw.choice(SIZES)) + Resources([SHARED_VOLUME])
             held = dict(old[1]) if old else {}
             held.pop(key, None)
             if draw.random() < 0.7:
-                held[key] = (R(draw.choice(PARTS)) + Resources([VOLUME])).allocated(key[0])
+                held[key] = (R(draw.choice(PARTS)) + Resources([SHARED_VOLUME])).allocated(key[0])
             supply = Supply(name, total, total.without(*held.values()), active=draw.random() < 0.8)
             agents[name] = supply, held
             sums.enter(books.setdefault(name, Books()), supply, held)

@@ -21,11 +21,21 @@ from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.views.views import master_info
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.moment import Moment
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
 from tests.support import places
 
 MASTER_ID = "11111111-2222-3333-4444-555555555555"
+SHARED_VOLUME = Resource.from_json(
+    {
+        "name": "disk",
+        "type": "SCALAR",
+        "scalar": {"value": 64},
+        "reservations": [{"role": "ml", "type": "DYNAMIC"}],
+        "disk": {"persistence": {"id": "v"}, "volume": {"container_path": "v", "mode": "RW"}},
+        "shared": {},
+    }
+)
 RULES = Rules(excluded_names=frozenset({"gpus"}), min_allocatable=min_allocatable("cpus:0.01|mem:32|gpus:1"))
 NOW = Moment(100.0, 1_795_256_500.0)
 GPU_AGENT = "cpus:2;gpus:4;mem:2048;disk:1000;ports:[31000-32000]"
