@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.mesos.moment import Moment
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """Monotonic seconds, Unix time, and a number from 0 to 1."""
 
     mono: Callable[[], float] = time.monotonic

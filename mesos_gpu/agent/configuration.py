@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.agent.api.access import Access, open_access
 from mesos_gpu.agent.cluster.authentication import Patience
@@ -35,8 +36,7 @@ from mesos_gpu.process.program import read_secret
 GPU_ISOLATOR = "gpu/nvidia"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """Where to listen, and where others reach that when it is not the same."""
 
     ip: str
@@ -58,8 +58,7 @@ class Address:
         return self.advertise_ip or self.ip
 
 
-@dataclass(frozen=True, slots=True)
-class MasterSettings:
+class MasterSettings(Struct, frozen=True):
     """Where the master is found, who to be to it, and how patiently."""
 
     where: str
@@ -69,8 +68,7 @@ class MasterSettings:
     registration_backoff_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceSettings:
+class ResourceSettings(Struct, frozen=True):
     """What the agent has, as far as flags say so: texts in Mesos' forms."""
 
     resources: str | None
@@ -80,8 +78,7 @@ class ResourceSettings:
     """What of it may change between restarts: a `--reconfiguration_policy`."""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuSettings:
+class GpuSettings(Struct, frozen=True):
     """Which GPUs are used, by which driver, and what is done when one is unhealthy. `isolated`: any is given."""
 
     isolated: bool
@@ -104,8 +101,7 @@ class GpuSettings:
     sharing: SharingSettings
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSettings:
+class TaskSettings(Struct, frozen=True):
     """What holds for every task and executor."""
 
     sandbox_directory: str
@@ -125,8 +121,7 @@ class TaskSettings:
     exits: NamespaceExits
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSettings:
+class FetchSettings(Struct, frozen=True):
     """Where what is fetched is kept, and how much of it."""
 
     folder: Path
@@ -134,8 +129,7 @@ class FetchSettings:
     fetcher: FetcherSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """All that an agent is told."""
 
     work_dir: Path

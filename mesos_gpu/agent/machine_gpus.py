@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from mesos_gpu.agent.configuration import Configuration, GpuSettings
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
@@ -35,8 +36,7 @@ from mesos_gpu.mesos.shares.gpu_shares import SharedCard
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class MachineGpus:
+class MachineGpus(Struct, frozen=True):
     """The GPUs that the agent hands out whole, those that tasks share, and what drives them."""
 
     gpus: tuple[Gpu, ...]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import logging
 import os
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.agent.api.operator_api import OperatorApi
 from mesos_gpu.agent.configuration import Configuration
@@ -76,8 +79,7 @@ from mesos_gpu.simulated.peers import owner_of
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAgent:
+class OpenAgent(Struct, frozen=True):
     """An agent whose port answers; it takes up what the last process left when it is begun."""
 
     agent: Agent
@@ -132,7 +134,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         endpoint = _endpoint(configuration, tls)
         desk = open_desk(configuration, whole, checkpoints)
         devices = configuration.devices
-        identity = replace(
+        identity = dataclasses.replace(
             _identity(configuration, endpoint),
             shared_cards={card.index: card for card in gpus.cards},
             share_require=configuration.gpus.sharing.require,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from mesos_gpu.cdi.reading import Devices
 from mesos_gpu.errors import BadInput
@@ -23,8 +24,7 @@ _BIND = ("", "bind", "none")
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Edits:
+class Edits(Struct, frozen=True):
     """The edits of some devices, together. Nodes and mounts are as their files have them, by their place inside.
 
     `hooks` are OCI's, by stage, in their order.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
 PODMAN_4 = "0.5.0"
@@ -25,8 +26,7 @@ _HOOK_KEYS = {"hookName", "path", "args", "env", "timeout"}
 _HOOKS = {"prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"}
 
 
-@dataclass(frozen=True, slots=True)
-class SpecFile:
+class SpecFile(Struct, frozen=True):
     """A file with a specification, as it was parsed; `priority` is the place of its folder, the later the higher."""
 
     path: str
@@ -34,8 +34,7 @@ class SpecFile:
     document: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """A device by its qualified name, `vendor/class=name`, with its own edits and those of its file."""
 
     name: str
@@ -44,8 +43,7 @@ class Device:
     common: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Devices:
+class Devices(Struct, frozen=True):
     """The devices of a machine, and what is wrong with its files, in words."""
 
     devices: Mapping[str, Device] = field(default_factory=dict)

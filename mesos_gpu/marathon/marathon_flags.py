@@ -7,15 +7,15 @@ unless the value says what is done here anyway. Source of the names: Marathon do
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import Flag
 
 
-@dataclass(frozen=True, slots=True)
-class Foreign:
+class Foreign(Struct, frozen=True):
     """One flag: why it does nothing here. `accepted`: the values that go; None for any."""
 
     name: str

@@ -12,11 +12,11 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+from msgspec.structs import replace
 
 from mesos_gpu.errors import BadFlag, Unavailable
 from mesos_gpu.marathon import configuration

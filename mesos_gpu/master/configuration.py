@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.master.agent_link.observers import Pace
 from mesos_gpu.master.api.access import Access, open_access
@@ -14,8 +15,7 @@ from mesos_gpu.master.state.settings import Settings
 from mesos_gpu.mesos.leader import ZkUrl, parse_zk_url
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """Where to listen, and where others reach that when it is not the same."""
 
     ip: str
@@ -28,8 +28,7 @@ class Address:
     """Messages are taken from programs of root and of the master's user alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Election:
+class Election(Struct, frozen=True):
     """Where masters are elected, and what they keep."""
 
     url: ZkUrl
@@ -37,8 +36,7 @@ class Election:
     store_timeout_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class AgentCare:
+class AgentCare(Struct, frozen=True):
     """How agents are watched, and when they are given up."""
 
     pace: Pace
@@ -51,8 +49,7 @@ class AgentCare:
     """The share of the registry's agents that may be missing when this time is over after our start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """All that a master is told. `election` None: it is the only one, with a registry in `work_dir`."""
 
     settings: Settings

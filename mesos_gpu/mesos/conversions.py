@@ -7,9 +7,12 @@ Source: Mesos src/common/resources_utils.cpp (getResourceConversions), src/commo
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.mesos.resource import Resource, milli
@@ -19,8 +22,7 @@ SPECULATIVE = ("RESERVE", "UNRESERVE", "CREATE", "DESTROY", "GROW_VOLUME", "SHRI
 """Operations that change resources without anybody having to try first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(Struct, frozen=True):
     """`consumed` becomes `converted`. The names and amounts of both are the same; only what they are for differs."""
 
     consumed: Resources
@@ -101,7 +103,7 @@ def _grow(body: Mapping[str, Any]) -> Iterable[Conversion]:
     volume, addition = Resource.from_json(body["volume"]), Resource.from_json(body["addition"])
     if volume.without_volume().key != addition.key:
         raise BadResources(f"{volume} cannot grow by {addition}: they are not of one kind")
-    grown = replace(volume, amount=_scalar(volume) + _scalar(addition))
+    grown = dataclasses.replace(volume, amount=_scalar(volume) + _scalar(addition))
     return [Conversion(Resources([volume]) + Resources([addition]), Resources([grown]))]
 
 
@@ -113,8 +115,8 @@ def _shrink(body: Mapping[str, Any]) -> Iterable[Conversion]:
         raise BadResources(f"{volume} cannot shrink: 'subtract' is not an amount") from None
     if not 0 < less < _scalar(volume):
         raise BadResources(f"{volume} cannot shrink by {less / 1000:g}: some of it must be left")
-    freed = replace(volume.without_volume(), amount=less)
-    shrunk = replace(volume, amount=_scalar(volume) - less)
+    freed = dataclasses.replace(volume.without_volume(), amount=less)
+    shrunk = dataclasses.replace(volume, amount=_scalar(volume) - less)
     return [Conversion(Resources([volume]), Resources([shrunk]) + Resources([freed]))]
 
 

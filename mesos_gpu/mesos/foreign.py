@@ -8,9 +8,10 @@ means "without". A flag that a program comes to act on is among its own, and its
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import Flag
@@ -19,8 +20,7 @@ _ADDRESSES = frozenset({"IP", "PORT", "ADVERTISE_IP", "ADVERTISE_PORT"})
 """What libprocess reads of the environment, after its name, and is a flag here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Foreign:
+class Foreign(Struct, frozen=True):
     """One flag: why it does nothing here. `without`: values that are accepted; None for any."""
 
     name: str

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from mesos_gpu.errors import BadFlag, ProtocolError
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.messages import decode
@@ -42,8 +44,7 @@ class ZkUrl:
         return f"{SCHEME}{self.hosts}{self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class HostPort:
+class HostPort(Struct, frozen=True):
     """A master by name or address, not resolved yet."""
 
     host: str
@@ -53,8 +54,7 @@ class HostPort:
         return f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Leader:
+class Leader(Struct, frozen=True):
     """The leading master, as it calls itself. `info` is its MasterInfo, with what its form of node has of it."""
 
     pid: Pid

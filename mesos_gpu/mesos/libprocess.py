@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from msgspec import Struct
+
 from mesos_gpu.errors import ProtocolError
 
 MAX_HEAD = 64 * 1024
@@ -57,8 +59,7 @@ class Pid:
         return f"{self.id}@{self.ip}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """One message: from whom, to which local process id, its protobuf full name and bytes."""
 
     sender: Pid

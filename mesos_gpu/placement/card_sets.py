@@ -6,9 +6,10 @@ Cards are positions 0, 1, ... in a table of ties. Nothing here knows what a card
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import comb
+
+from msgspec import Struct
 
 Tie = tuple[int, int]
 """How two cards are connected: NVLinks, then nearness over PCIe; more is better. Nearness may be below 0."""
@@ -46,8 +47,7 @@ def best_set(ties: Ties, count: int) -> tuple[int, ...]:
     return _one_by_one(ties, worth, count)
 
 
-@dataclass(frozen=True, slots=True)
-class _Worth:
+class _Worth(Struct, frozen=True):
     """What sets are compared by once their weakest pairs are alike, as one number: the sum of `pair` over the pairs in
     the set less the sum of `apart` over its cards. Each of the four counts outweighs all that come after it.
     """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from mesos_gpu.placement.card_sets import best_set
 
 WHOLE = 1000
@@ -41,8 +43,7 @@ class Demand:
         return self.gpus, self.share_milli, self.models
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """What one machine has left. `cards`: of each of its GPUs the thousandths that nobody holds.
 
     `linked`: sets of its GPUs, by their place in `cards`, in which every two share NVLink; none where nobody tells.
@@ -108,8 +109,7 @@ class Machine:
         return Machine(cpus_milli, mem_mib, cards, self.model, self.linked)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a task goes: the machine's name, and which of its GPUs, by their place in `cards`."""
 
     machine: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.placement.demand import Demand
 
@@ -15,8 +16,7 @@ FORGET_AT = 16384
 """When so many came, what came before counts half from then on: a mix that changes is followed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Typical:
+class Typical(Struct, frozen=True):
     """Sizes that are asked for, and each one's part of all that ask for GPUs; the parts add up to 1."""
 
     parts: Mapping[Demand, float]

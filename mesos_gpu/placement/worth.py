@@ -6,10 +6,10 @@ All arrays have one row for each machine and one column for each typical size; G
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from mesos_gpu.placement.demand import WHOLE, Demand
@@ -23,8 +23,7 @@ _NEARLY_GONE = 1 / 300
 """Of all GPUs of the cluster: below this a size is scarce, and no scarcer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """Machines as arrays: what is free of each. `parts`: for each size what `Appraisal.parts` says of its GPUs."""
 
     cpus: Floats

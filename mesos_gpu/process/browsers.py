@@ -11,11 +11,11 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
+from msgspec import Struct
 from yarl import URL
 
 from mesos_gpu.mesos.flags import Flag
@@ -39,8 +39,7 @@ MAX_KEPT = 256
 """Characters of the longest Host header whose answer is remembered; no name is longer (RFC 1035, 2.3.4)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """The names of a service: `own` are its machine's, `allowed` those of `--http_hosts`."""
 
     own: tuple[str, ...] = ()

@@ -8,10 +8,10 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
+from msgspec import Struct
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos import libprocess
@@ -33,8 +33,7 @@ _SHUTDOWN_S = 2.0
 _LINGER_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Local:
+class _Local(Struct, frozen=True):
     on_message: Callable[[Message], None]
     on_exited: Callable[[Pid], None] | None
 

@@ -14,9 +14,10 @@ import os
 import pwd
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.mesos.resource import Document
@@ -33,8 +34,7 @@ _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One entry of a folder, as /files/browse and LIST_FILES show it."""
 
     path: str
@@ -70,8 +70,7 @@ class Entry:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """What a virtual path leads to, below `folder`, the real folder or file of `root`. Its methods use the disk."""
 
     path: str

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from aiohttp import web
+from msgspec import Struct, field
 
 from mesos_gpu.errors import (
     BadInput,
@@ -59,8 +59,7 @@ ANY_SEGMENT = "*"
 _SEGMENT = web.RequestKey("mesos_gpu.segment", str)
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """What a program gives to the frame. Endpoints are named by their path without the program's own prefix."""
 
     program: str

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any, TypeAlias
 
@@ -24,6 +23,7 @@ from kazoo.exceptions import (
     NoNodeError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from msgspec import Struct
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.process.zookeeper import ZkSession
@@ -37,8 +37,7 @@ Change: TypeAlias = tuple[str, bytes | None]
 """A document below the root and its new content; None removes it, with everything below."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """What is at a path, and the number of the change that made it: older ones have smaller numbers."""
 
     data: bytes

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.queueing.places import Preference, fewest_first, members_that_fit, places
 from mesos_gpu.queueing.preemption import give_way
@@ -11,16 +13,14 @@ from mesos_gpu.queueing.promise import Promise, promise
 from mesos_gpu.queueing.values import Ask, Free, Running, taken
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """One unit that starts: so many of its members on each machine."""
 
     ask: str
     members: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What is done now. `fits`: how many members of its next unit have a place, for each that still waits."""
 
     starts: tuple[Start, ...]

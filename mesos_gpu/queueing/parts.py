@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 Room = Mapping[int, tuple[int, int]]
 """GiB and slices that nobody has of each card of a machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartAsk:
+class PartAsk(Struct, frozen=True):
     """What a task wants: so many GiB of each of so many cards of one machine, and slices of each."""
 
     mem_gib: tuple[int, ...]
     weight: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sharer:
+class Sharer(Struct, frozen=True):
     """A task that may be suspended. `parts`: GiB and slices that it has of cards, by index."""
 
     unit: str

@@ -7,17 +7,17 @@ cannot delay it may start. Ends are those that were asked for (`maxRuntimeSecond
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import inf
+
+from msgspec import Struct
 
 from mesos_gpu.placement.demand import Machine
 from mesos_gpu.queueing.places import places, room
 from mesos_gpu.queueing.values import Ask, Free, Running, slots, taken, with_ended
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(Struct, frozen=True):
     """What the first that waits will have: so many members on these machines, at `at_s` at the latest.
 
     `at_s` is infinite when that takes the end of tasks that did not say how long they run. `then`: what is free on

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import inf
+
+from msgspec import Struct
 
 from mesos_gpu.placement.demand import WHOLE, Demand, Machine
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """`units` that wait, each of `size` members that start together or not at all; each member needs `demand`.
 
     Who has the least `rank` comes first (see `rank_of`).
@@ -41,8 +41,7 @@ class Ask:
         return self.machines is None or machine in self.machines
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """One task that runs. `unit` names those that start and end together with it."""
 
     unit: str

@@ -10,10 +10,12 @@ import base64
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any
 from uuid import UUID, uuid5
+
+from msgspec import Struct
 
 from mesos_gpu.agent.launching.shares import refusal
 from mesos_gpu.marathon.decisions import orchestrator
@@ -63,8 +65,7 @@ _TICK_S = 30.0
 """A master looks for refusals that have run out each second; while something waits, here so often."""
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """A task that runs: which run it is of, on which machine, since when."""
 
     run_id: str

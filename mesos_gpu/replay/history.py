@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.placement.demand import WHOLE, Machine
@@ -19,8 +20,7 @@ _PATIENCE_S = 600.0
 """So long something that waits may still start when nothing runs, as offers that were refused come again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """What came of a history under a policy. Times are seconds."""
 
     policy: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.placement.demand import WHOLE, Demand
@@ -32,8 +34,7 @@ _T = TypeVar("_T")
 _PRIORITIES = (-100, 100)
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """One job of a history. Times are seconds; `arrival_s` counts from the first one's.
 
     `demand` is that of one member; it runs on `nodes` machines at once, or not at all.

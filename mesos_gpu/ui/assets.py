@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from aiohttp import web
+from msgspec import Struct
 
 STATIC = Path(__file__).parent / "static"
 TYPES = {
@@ -47,8 +47,7 @@ LATER = frozenset({"vendor/xterm.js", "vendor/xterm.css", "vendor/addon-fit.js",
 _MODULES = "<!-- modules -->"
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(Struct, frozen=True):
     """One file: its bytes as they are and compressed, its type and its hash."""
 
     plain: bytes

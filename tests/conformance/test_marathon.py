@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.definitions.app_settings import AppRules
 from mesos_gpu.marathon.matching.matching import GpuBehaviour

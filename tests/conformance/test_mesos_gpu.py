@@ -9,10 +9,10 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.agent.model.resources import gpus_asked
 from mesos_gpu.errors import BadFlag, Conflict, NotEnoughGpus

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
+
+import msgspec.structs
 
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.life.execution import Execution
@@ -79,7 +80,7 @@ class FakeContainerizer:
         held = sum(c.gpus for c in self.running.values() if c is not None and c is not config)
         if held + size.gpus > self.gpus:
             raise NotEnoughGpus(asked=size.gpus - config.gpus, free=self.gpus - held - config.gpus)
-        self.running[container_id] = dataclasses.replace(
+        self.running[container_id] = msgspec.structs.replace(
             config, cpus_milli=size.cpus_milli, mem_bytes=size.mem_bytes, gpus=size.gpus
         )
         self.resized.append((container_id, size))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.placement.demand import WHOLE, Demand, Machine
 from mesos_gpu.queueing.decide import Start, decide

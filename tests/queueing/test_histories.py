@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mesos_gpu.placement.demand import WHOLE, Demand, Machine
 from mesos_gpu.queueing.decide import Decision, decide

@@ -11,8 +11,9 @@ import base64
 import copy
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.errors import MesosGpuError, Unavailable

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from marathon_cli.api.jobs import Jobs
@@ -11,11 +13,12 @@ from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Column, Table, display_width, printable, say, table_lines
 from marathon_cli.screen.paragraphs import say_paragraph, terminal, wrapped
 from marathon_cli.show.last_words import last_words
-from marathon_cli.show.why_facts import inquire, inquire_job
 from mesos_gpu.errors import NotFound, Refused
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
-from mesos_gpu.marathon.why.answer import REASONS, Answer, answer
-from mesos_gpu.marathon.why.judge import Verdict
+
+if TYPE_CHECKING:
+    from mesos_gpu.marathon.why.answer import Answer
+    from mesos_gpu.marathon.why.judge import Verdict
 
 _COLUMNS = (Column("AGENT"), Column("NOW"), Column("EVER"), Column("WHAT IT LACKS"))
 _MOST = 20
@@ -69,6 +72,9 @@ def why(console: Console, app_id: str) -> None:
 
 
 def _found(marathon: Marathon, name: str) -> Answer:
+    from marathon_cli.show.why_facts import inquire, inquire_job
+    from mesos_gpu.marathon.why.answer import answer
+
     try:
         return answer(inquire(marathon, canonical_id(name), say))
     except NotFound:
@@ -108,6 +114,8 @@ def _agents(found: Answer, count: int) -> None:
 
 def _lacks(found: Answer, verdict: Verdict) -> list[str]:
     """Return what is to be said of an agent. Beside what it can never have, what it lacks at the moment is no news."""
+    from mesos_gpu.marathon.why.answer import REASONS
+
     lacks = [lack.text for lack in verdict.lacks if lack.for_ever or verdict.ever]
     said = found.said.get(verdict.agent_id, ())
     return lacks or [f"nothing; Marathon: {REASONS.get(reason, reason)}" for reason in said] or ["nothing"]

@@ -6,7 +6,6 @@ import csv
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from os import cpu_count
 from pathlib import Path
@@ -136,6 +135,8 @@ def _show(console: Console, found: Sequence[Figures]) -> None:
         )
         for each in found
     ]
+    from msgspec.structs import asdict
+
     documents: list[Mapping[str, Any]] = [
         {key: value for key, value in asdict(each).items() if key not in ("course", "waits_s")} for each in found
     ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from mesos_gpu.agent.api.mig_api import MigApi
 from mesos_gpu.agent.api.share_api import CHANGES_GPUS, ShareApi
@@ -97,7 +98,7 @@ class GpuApi:
             task = tasks.get(container)
             if container and not sees_container(viewer, self._agent.state.frameworks, container):
                 container, task = ContainerId(""), None
-                does = None if does is None else replace(does, processes=None)
+                does = None if does is None else dataclasses.replace(does, processes=None)
             names: dict[str, Any] = {} if task is None else {"framework": task.key.framework, "task": task.key.task}
             if lease := lent.get(gpu.uuid):
                 names = {"lease": lease.id, "door": lease.door, "holder": lease.holder or lease.container}
@@ -128,7 +129,7 @@ class GpuApi:
                 level = level_of(share.parts, state.identity.shared_cards).word
                 sharers.append(Sharer(container, *names, card.memory_of(part.mem_units), part.weight, level))
         if usage is not None and len(sharers) < len(gpus.users(gpu)):
-            usage = replace(usage, processes=None)
+            usage = dataclasses.replace(usage, processes=None)
         return GpuView(gpu, usage, gpus.illness(gpu.uuid), sharing=Sharing(card.level.word, tuple(sharers)))
 
 

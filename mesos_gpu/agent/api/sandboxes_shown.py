@@ -6,7 +6,8 @@ Source: Mesos src/slave/slave.cpp (Framework::addExecutor, attachTaskVolumeDirec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.agent.decisions import permissions
 from mesos_gpu.agent.decisions.state import AgentState
@@ -19,8 +20,7 @@ from mesos_gpu.mesos.security.viewing import Viewer
 LOG, LOG_FLAG = "/slave/log", "external_log_file"
 
 
-@dataclass(frozen=True, slots=True)
-class _Root:
+class _Root(Struct, frozen=True):
     """A virtual path, the real folder or file there, and whose it is (None: the agent's own)."""
 
     path: str

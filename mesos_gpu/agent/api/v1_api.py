@@ -6,10 +6,10 @@ Source: Mesos src/slave/http.cpp (Http::api), src/slave/validation.cpp.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from msgspec import Struct
 
 from mesos_gpu.agent.api.container_api import RECORDIO, ContainerApi
 from mesos_gpu.agent.launching.nested import id_problem
@@ -54,8 +54,7 @@ NOT_HERE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """Where answers come from; each is asked when it is needed.
 
     `common` answers what every program answers, None for other calls; `views` has what needs no field of a call but its

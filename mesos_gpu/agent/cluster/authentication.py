@@ -9,7 +9,8 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos.libprocess import Message, Pid
@@ -22,8 +23,7 @@ log = logging.getLogger(__name__)
 _PREFIX = "mesos.internal."
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(Struct, frozen=True):
     """How long one try may take: uniform in `[min_s, min_s + factor_s * 2^tries]`, at most `max_s`."""
 
     min_s: float = 5.0

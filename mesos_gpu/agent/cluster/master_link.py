@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from mesos_gpu.agent.launching.launch import grace_s
 from mesos_gpu.agent.model import actions as act
@@ -51,8 +52,7 @@ CAPABILITIES = (
 _PREFIX = "mesos.internal."
 
 
-@dataclass(frozen=True, slots=True)
-class Welcome:
+class Welcome(Struct, frozen=True):
     """The master registered this agent, or knows it again."""
 
     agent_id: AgentId
@@ -60,16 +60,14 @@ class Welcome:
     reconcile: tuple[ev.Reconcile, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+class Ping(Struct, frozen=True):
     """The master's observer asks whether we are there; the answer goes to `sender`."""
 
     sender: Pid
     connected: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LinkBroke:
+class LinkBroke(Struct, frozen=True):
     """The connection to the master is gone."""
 
 

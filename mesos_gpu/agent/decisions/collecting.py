@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model.executors import Executor, ExecutorKey, own_executor
@@ -23,8 +24,7 @@ _RUN_DEPTH = 7
 """The slashes in slaves/A/frameworks/F/executors/E/runs/R."""
 
 
-@dataclass(frozen=True, slots=True)
-class GcRules:
+class GcRules(Struct, frozen=True):
     """Mesos' flags: `--gc_delay`, `--gc_disk_headroom`, `--disk_watch_interval`, `--gc_non_executor_...`."""
 
     delay_s: float = WEEK_S

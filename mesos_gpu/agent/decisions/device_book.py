@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from mesos_gpu.errors import Conflict, NotEnoughGpus, NotFound
 from mesos_gpu.mesos.ids import ContainerId
 
@@ -18,8 +20,7 @@ GRACE_S = 300.0
 """How long the devices of a plugin that is gone are remembered; endpointStopGracePeriod of kubelets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """One device as its plugin lists it; `numa` is the first NUMA node that it is near, None where it says nothing."""
 
     id: str

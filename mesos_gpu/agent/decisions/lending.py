@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.agent.model.leases import LeaseRequest
 from mesos_gpu.errors import BadInput, GpusTaken, NotFound
@@ -12,8 +13,7 @@ from mesos_gpu.gpu.device import Gpu
 Choice = Callable[[Collection[Gpu], int], frozenset[Gpu]]
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """One GPU of the agent: who holds it, in words for a person, and why it is not fit; both empty for a free one.
 
     `lent`: the holder is outside Mesos.

@@ -7,8 +7,10 @@ Mesos only logs a broken link to the master and waits for the ping watch (75 s);
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from enum import Enum, unique
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 RETRY_MAX_S = 60.0
 DEFAULT_PING_TIMEOUT_S = 75.0
@@ -50,8 +52,7 @@ class Todo(Enum):
     RESUME_UPDATES = "send all outstanding status updates"
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(Struct, frozen=True):
     """The standing, and the two clocks that run: the next try, and the next ping that must have come by then.
 
     Times are monotonic seconds. `backoff_s` is `--registration_backoff_factor`.

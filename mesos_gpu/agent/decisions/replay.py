@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.agent.launching import launch
 from mesos_gpu.agent.model.executors import Executor, ExecutorKey, own_executor
@@ -17,8 +18,7 @@ from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """One checkpointed run of a command executor. `complete`: it was closed, nothing is to be done for it."""
 
     framework: FrameworkId
@@ -28,8 +28,7 @@ class Run:
     complete: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorRun:
+class ExecutorRun(Struct, frozen=True):
     """One checkpointed run of a framework's executor, with its tasks."""
 
     framework: FrameworkId

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from mesos_gpu.agent.decisions.frameworks import Frameworks
 from mesos_gpu.agent.model.events import Drain, Identity
 from mesos_gpu.agent.model.executors import ExecutorPatience, Stage
@@ -13,8 +15,7 @@ from mesos_gpu.agent.model.updates import TaskKey, UpdateStreams
 from mesos_gpu.mesos.ids import ContainerId
 
 
-@dataclass(frozen=True, slots=True)
-class FreshIds:
+class FreshIds(Struct, frozen=True):
     """Where ids come from: `uuid` gives base64 of 16 fresh bytes, for a status update; `container_id` a fresh id."""
 
     uuid: Callable[[], str]

@@ -10,12 +10,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
+from msgspec.structs import replace
 
 from mesos_gpu.agent.decisions.device_book import GRACE_S, Device, DeviceBook, own_choice, preferred
 from mesos_gpu.agent.devices.answers import plan_of

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.agent.decisions.device_book import GRACE_S
 from mesos_gpu.agent.devices.cdi import FOLDERS
@@ -54,8 +55,7 @@ _LONGEST_PATH = 107
 """Of a socket file, in bytes: sockaddr_un."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceSettings:
+class DeviceSettings(Struct, frozen=True):
     """Where plugins register (None: nowhere), which resource stands for `gpus` (None: none), how long they may be gone.
 
     `cdi_kinds` are those CDI devices that tasks may ask for, `cdi_folders` where their files are.

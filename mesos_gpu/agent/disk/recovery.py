@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
+
+from msgspec import Struct, field
 
 from mesos_gpu.agent.decisions.from_executors import LIBPROCESS_PID
 from mesos_gpu.agent.decisions.replay import ExecutorRun, Run, replay, replay_executor
@@ -39,8 +40,7 @@ log = logging.getLogger(__name__)
 _BOOT_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
+class Recovered(Struct, frozen=True):
     """What was found. `agent` None: there was no agent here, or it had been told to go."""
 
     agent: Document | None = None

@@ -13,9 +13,10 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.agent.fetch import archives, downloads
 from mesos_gpu.agent.fetch.fetch_cache import FetchCache
@@ -31,8 +32,7 @@ PLAIN, EXECUTABLE = 0o644, 0o755
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class FetcherSettings:
+class FetcherSettings(Struct, frozen=True):
     """What flags say: where relative paths are, and how long a download may be without data."""
 
     frameworks_home: str | None = None
@@ -144,8 +144,7 @@ class _Failed(MesosGpuError):
     """A URI could not be had; the report has said why."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
+class _Task(Struct, frozen=True):
     """For whom is fetched; `kept` holds files of the cache until all is done."""
 
     sandbox: Path

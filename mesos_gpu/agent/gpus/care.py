@@ -7,8 +7,9 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from mesos_gpu.agent.gpus.driver_thread import DriverThread
 from mesos_gpu.agent.gpus.gpu_record import HealthRecord
@@ -65,8 +66,7 @@ class Sharers(Protocol):
         """Give parts of these cards to no container, and of the others again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(Struct, frozen=True):
     """What is wrong with the GPUs of a container, as its owner is told; `broken`: one of them cannot be trusted."""
 
     message: str

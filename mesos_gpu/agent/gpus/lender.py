@@ -7,9 +7,10 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from mesos_gpu.agent.decisions.lending import Choice, Standing, choose
 from mesos_gpu.agent.gpus.lease_records import LeaseRecord, LeaseRecords

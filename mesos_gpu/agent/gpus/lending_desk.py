@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
+
+from msgspec import Struct, field
 
 from mesos_gpu.agent.gpus.host_nodes import HostNodes
 from mesos_gpu.agent.gpus.lender import Lender
@@ -16,8 +18,7 @@ from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.resource import Document
 
 
-@dataclass(frozen=True, slots=True)
-class LendingDesk:
+class LendingDesk(Struct, frozen=True):
     """The book of leases beside what the isolator knows of GPUs, as documents for programs outside Mesos."""
 
     lender: Lender

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.agent.gpus.sharing_settings import SharingSettings
 from mesos_gpu.errors import BadInput, Unavailable
@@ -14,8 +16,7 @@ from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import MOST_SLICES, Share
 
 
-@dataclass(frozen=True, slots=True)
-class CardSaid:
+class CardSaid(Struct, frozen=True):
     """What was said of one card; None: as the flags have it."""
 
     policy: int | None = None
@@ -23,8 +24,7 @@ class CardSaid:
     prio_ratio: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ShareSaid:
+class ShareSaid(Struct, frozen=True):
     """What was said of one container; None: as its task has it."""
 
     weight: int | None = None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.gpu.device import Gpu
@@ -69,8 +71,7 @@ SHARING_FLAGS: Sequence[Flag] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SharingSettings:
+class SharingSettings(Struct, frozen=True):
     """Which cards are shared (None: none), and how tasks begin to take turns on them; that can be changed later."""
 
     devices: tuple[str, ...] | None

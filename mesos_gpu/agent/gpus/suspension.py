@@ -7,8 +7,10 @@ it is to have again, and how far a suspension or its end has come.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.errors import BadInput, Conflict, NotFound
 from mesos_gpu.mesos.ids import ContainerId
@@ -52,8 +54,7 @@ NEXT: Mapping[tuple[Phase | None, Step], Phase | None] = {
 """An absent pair is refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suspension:
+class Suspension(Struct, frozen=True):
     """The GPUs that a container had, by UUID, and how far its suspension has come."""
 
     gpus: tuple[str, ...]

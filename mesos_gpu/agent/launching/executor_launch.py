@@ -7,8 +7,9 @@ image, URIs) holds here, too. Source: Mesos src/slave/slave.cpp (executorEnviron
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.agent.launching import launch
 from mesos_gpu.agent.launching.executor_size import executor_size

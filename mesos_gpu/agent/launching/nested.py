@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import signal as signals
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.agent.launching import launch
 from mesos_gpu.agent.launching.task_limits import read_settings

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from mesos_gpu.errors import BadInput, ProtocolError
 from mesos_gpu.mesos import messages, recordio
@@ -20,15 +20,13 @@ CALL, PROCESS_IO = "mesos.v1.agent.Call", "mesos.v1.agent.ProcessIO"
 _encoder = msgspec.json.Encoder()
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(Struct, frozen=True):
     """Input for the process; none of it is the end of input."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Resized:
+class Resized(Struct, frozen=True):
     """The client's terminal has this size."""
 
     rows: int

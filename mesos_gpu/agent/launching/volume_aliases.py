@@ -8,7 +8,8 @@ volume/sandbox_path); an OCI runtime binds from the host, where that mount is no
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mesos_gpu.container.spec.config import Volume
 

@@ -7,7 +7,8 @@ import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mesos_gpu.agent.clock import Clock
 from mesos_gpu.agent.cluster.authentication import Authentication, Patience
@@ -186,9 +187,8 @@ class Agent:
 
     def locate(self, ip: str) -> None:
         """Take note of where the endpoint, now started, is reached."""
-        pid = self._link.pid
-        self.state.identity = replace(self.state.identity, pid=str(pid), ip=ip, port=pid.port)
-        self.membership.info = {**self.info, "port": pid.port}
+        self.state.identity = self.state.identity.at(self._link.pid, ip)
+        self.membership.info = {**self.info, "port": self._link.pid.port}
 
     async def recover(self, found: Recovered) -> None:
         """Take up what the last process left: its id, its tasks, their containers and updates. Call it once, first."""

@@ -7,7 +7,8 @@ reregisterExecutor, statusUpdate), src/messages/messages.proto.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.agent.loop.executor_api import call_problem
 from mesos_gpu.agent.model.executors import ExecutorKey
@@ -19,8 +20,7 @@ from mesos_gpu.mesos.resource import Document
 NO_PID = "@0.0.0.0:0"
 
 
-@dataclass(frozen=True, slots=True)
-class Driver:
+class Driver(Struct, frozen=True):
     """Who a message is for, as the agent knows it."""
 
     key: ExecutorKey

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.agent.decisions.offered_units import with_offered
 from mesos_gpu.agent.decisions.state import AgentState
@@ -20,8 +21,7 @@ from mesos_gpu.mesos.shares.displaced import with_displaced
 from mesos_gpu.mesos.shares.gpu_shares import Share, without_cards
 
 
-@dataclass(frozen=True, slots=True)
-class Offering:
+class Offering(Struct, frozen=True):
     """Those by whom what is offered changes while an agent runs; None: there is no such part."""
 
     gpus: AgentGpus | None

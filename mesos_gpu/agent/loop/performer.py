@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from typing_extensions import assert_never
 
 from mesos_gpu.agent.cluster.master_link import MasterLink
@@ -24,8 +24,7 @@ from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resource import Document
 
 
-@dataclass(frozen=True, slots=True)
-class Performer:
+class Performer(Struct, frozen=True):
     """What an agent acts with: its disk, the master, executors, containers, and the clocks of checks."""
 
     membership: Membership

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.agent.decisions.lending import Standing, lendable
 from mesos_gpu.agent.gpus.care import AgentGpus
@@ -22,8 +23,7 @@ log = logging.getLogger(__name__)
 _LENT_AS = "mig"
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """GPUs that must go on being there: promised to tasks that are starting, reserved for roles."""
 
     promised: int = 0

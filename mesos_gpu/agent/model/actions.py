@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from mesos_gpu.agent.model.events import Drain, Owner
 from mesos_gpu.agent.model.executors import ExecutorKey
@@ -16,8 +17,7 @@ from mesos_gpu.mesos.ids import ContainerId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.resource import Document
 
 
-@dataclass(frozen=True, slots=True)
-class SaveFramework:
+class SaveFramework(Struct, frozen=True):
     """Checkpoint a FrameworkInfo, and where the framework's scheduler driver is, if it has one."""
 
     framework: FrameworkId
@@ -25,8 +25,7 @@ class SaveFramework:
     pid: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SaveTask:
+class SaveTask(Struct, frozen=True):
     """Checkpoint a task before its container is launched; `executor` None: it is its own."""
 
     key: TaskKey
@@ -35,8 +34,7 @@ class SaveTask:
     executor: ExecutorId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(Struct, frozen=True):
     """Append to the task's log: an UPDATE, an ACK or a KILL record; `executor` None: it is its own."""
 
     key: TaskKey
@@ -45,8 +43,7 @@ class Log:
     executor: ExecutorId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """Make the sandbox, fetch into it and launch the container; Launched or LaunchFailed comes back, later Ended."""
 
     key: Owner
@@ -54,8 +51,7 @@ class Launch:
     fetch: tuple[Item, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """After a restart: wait for a container that runs on; Ended or Vanished comes back.
 
     `launching`: nobody knew yet whether it had started; Launched comes first when it had.
@@ -66,8 +62,7 @@ class Watch:
     launching: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(Struct, frozen=True):
     """Ask a container to end, and make it end after the grace."""
 
     key: Owner
@@ -75,8 +70,7 @@ class Kill:
     grace_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class BeginChecks:
+class BeginChecks(Struct, frozen=True):
     """Check a task's container; Checked comes back for all that is new."""
 
     key: TaskKey
@@ -85,37 +79,32 @@ class BeginChecks:
     courses: tuple[Course, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EndChecks:
+class EndChecks(Struct, frozen=True):
     """Check a task no longer: it is to end."""
 
     key: TaskKey
 
 
-@dataclass(frozen=True, slots=True)
-class Forget:
+class Forget(Struct, frozen=True):
     """How a container ended is written down: the containerizer need not remember it any longer."""
 
     container_id: ContainerId
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(Struct, frozen=True):
     """A run is over and everyone knows: mark it complete on disk."""
 
     key: Owner
     container_id: ContainerId
 
 
-@dataclass(frozen=True, slots=True)
-class Discard:
+class Discard(Struct, frozen=True):
     """Nobody needs these folders any more, given relative to the work_dir: have them collected in time."""
 
     paths: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorGone:
+class ExecutorGone(Struct, frozen=True):
     """Tell the master that an executor ended, with this wait status; -1: nobody knows, or it was never launched."""
 
     framework: FrameworkId
@@ -123,8 +112,7 @@ class ExecutorGone:
     status: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class SaveExecutor:
+class SaveExecutor(Struct, frozen=True):
     """Checkpoint an executor before its container is launched."""
 
     key: ExecutorKey
@@ -132,8 +120,7 @@ class SaveExecutor:
     info: ExecutorInfo
 
 
-@dataclass(frozen=True, slots=True)
-class NoteRun:
+class NoteRun(Struct, frozen=True):
     """Write a small file of Mesos' layout into the checkpoint of a run, such as pids/forked.pid."""
 
     key: ExecutorKey
@@ -142,8 +129,7 @@ class NoteRun:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Welcome:
+class Welcome(Struct, frozen=True):
     """Send SUBSCRIBED to an executor; the agent's own info is added to it."""
 
     key: ExecutorKey
@@ -152,31 +138,27 @@ class Welcome:
     container_id: ContainerId
 
 
-@dataclass(frozen=True, slots=True)
-class ToExecutor:
+class ToExecutor(Struct, frozen=True):
     """Send an event (v1) to an executor, if its stream is open."""
 
     key: ExecutorKey
     event: Document
 
 
-@dataclass(frozen=True, slots=True)
-class Reconnect:
+class Reconnect(Struct, frozen=True):
     """After a restart: ask the driver of an executor, at this libprocess pid, to register again."""
 
     key: ExecutorKey
     pid: str
 
 
-@dataclass(frozen=True, slots=True)
-class CloseStream:
+class CloseStream(Struct, frozen=True):
     """End an executor's stream, after what was sent."""
 
     key: ExecutorKey
 
 
-@dataclass(frozen=True, slots=True)
-class ToFramework:
+class ToFramework(Struct, frozen=True):
     """Pass an executor's bytes (base64) on to its scheduler: to its driver's pid, else through the master.
 
     Nobody hears when they get lost.
@@ -187,8 +169,7 @@ class ToFramework:
     pid: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Resize:
+class Resize(Struct, frozen=True):
     """Make a running container as large as this; Resized comes back."""
 
     key: ExecutorKey
@@ -197,22 +178,19 @@ class Resize:
     round: int
 
 
-@dataclass(frozen=True, slots=True)
-class SaveDrain:
+class SaveDrain(Struct, frozen=True):
     """Checkpoint that the agent is draining, or (None) that it no longer is."""
 
     drain: Drain | None
 
 
-@dataclass(frozen=True, slots=True)
-class SaveDoubt:
+class SaveDoubt(Struct, frozen=True):
     """Checkpoint that the machine was restarted and not all is told that was lost with it, or that it is."""
 
     doubt: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """Everything is killed: the agent may exit."""
 
     why: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.container.spec.output import Kept, OutputLimits
 from mesos_gpu.errors import BadFlag, BadInput
@@ -50,8 +51,7 @@ LOGGER_FLAGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerLogger:
+class ContainerLogger(Struct, frozen=True):
     """What the agent says for all containers, and how a command's variables begin that say it for its own."""
 
     limits: OutputLimits

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from mesos_gpu.agent.model.container_logger import ContainerLogger
 from mesos_gpu.agent.model.executors import ExecutorKey
@@ -14,6 +16,7 @@ from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.checks import News
 from mesos_gpu.mesos.documents import FrameworkInfo, TaskInfo, TaskStatus
 from mesos_gpu.mesos.ids import AgentId, ContainerId, FrameworkId, TaskId
+from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.authorization import OPEN, Acls
 from mesos_gpu.mesos.shares.gpu_shares import SharedCard
@@ -62,12 +65,15 @@ class Identity:
     logger: ContainerLogger | None = None
     exits: NamespaceExits = ALL_ALIKE
 
+    def at(self, pid: Pid, ip: str) -> Identity:
+        """Return it where its endpoint is reached."""
+        return replace(self, pid=str(pid), ip=ip, port=pid.port)
+
 
 # --- what happens ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RunTask:
+class RunTask(Struct, frozen=True):
     """The master wants these tasks run: one, or a whole group (`group`). Documents are v1.
 
     `resource_version` is the base64 uuid the offer was made under, None when the message names none. `unknown`: they
@@ -84,38 +90,33 @@ class RunTask:
     """Where the framework's scheduler driver is; None for one that is reached through the master alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class KillTask:
+class KillTask(Struct, frozen=True):
     """The master wants a task killed; `grace_s` only when the message carries a policy."""
 
     key: TaskKey
     grace_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownFramework:
+class ShutdownFramework(Struct, frozen=True):
     """A framework is gone: kill what it runs, tell nobody."""
 
     framework: FrameworkId
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownAgent:
+class ShutdownAgent(Struct, frozen=True):
     """The master disowns this agent, or its operator sends it away: kill everything, then stop."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Struct, frozen=True):
     """Kill every task, with no more grace than `max_grace_s`; `gone` when the agent will not be back."""
 
     max_grace_s: float | None
     gone: bool
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateFramework:
+class UpdateFramework(Struct, frozen=True):
     """A framework (re-)connected to the master, perhaps with another FrameworkInfo."""
 
     framework: FrameworkId
@@ -124,24 +125,21 @@ class UpdateFramework:
     """As that of RunTask."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
+class Acknowledged(Struct, frozen=True):
     """The scheduler, or the master for it, acknowledged a status update; `uuid` is base64."""
 
     key: TaskKey
     uuid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reconcile:
+class Reconcile(Struct, frozen=True):
     """The master believes that this task is here, and the agent did not list it when it re-registered."""
 
     key: TaskKey
     partition_aware: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Launched:
+class Launched(Struct, frozen=True):
     """A container runs; `pid` is its init, None when a former process launched it and did not get to say.
 
     `networks` are the NetworkInfos of those that it joined, `cards` the whole GPUs that it holds, by index.
@@ -153,40 +151,35 @@ class Launched:
     cards: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Pulling:
+class Pulling(Struct, frozen=True):
     """The image of a task that is being launched is being pulled; `message` says how far."""
 
     key: Owner
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchFailed:
+class LaunchFailed(Struct, frozen=True):
     """A container could not be launched, and nothing of it is left."""
 
     key: Owner
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """A container ended, and what it held (GPUs, cgroup, mounts) is free again."""
 
     key: Owner
     ending: Termination
 
 
-@dataclass(frozen=True, slots=True)
-class Vanished:
+class Vanished(Struct, frozen=True):
     """After a restart: the container of this task is not there. `rebooted`: the machine was restarted too."""
 
     key: Owner
     rebooted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class GpuIll:
+class GpuIll(Struct, frozen=True):
     """GPUs that a task holds are unhealthy; `message` says which and why. `kill`: the task has to end for it.
 
     It is told once, unless it is news `again`.
@@ -198,8 +191,7 @@ class GpuIll:
     again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Subscribed:
+class Subscribed(Struct, frozen=True):
     """An executor is there: it holds these tasks unacknowledged, and sends these updates (v1) again.
 
     `pid` is where its driver is when it speaks libprocess; None for one that opened a stream.
@@ -211,31 +203,27 @@ class Subscribed:
     pid: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StreamClosed:
+class StreamClosed(Struct, frozen=True):
     """The stream of an executor broke; it may come back with another."""
 
     key: ExecutorKey
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorSays:
+class ExecutorSays(Struct, frozen=True):
     """An executor says how a task of its is (a v1 TaskStatus with a uuid)."""
 
     key: ExecutorKey
     status: TaskStatus
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorMessage:
+class ExecutorMessage(Struct, frozen=True):
     """An executor sends its scheduler bytes (base64)."""
 
     key: ExecutorKey
     data: str
 
 
-@dataclass(frozen=True, slots=True)
-class FrameworkMessage:
+class FrameworkMessage(Struct, frozen=True):
     """A scheduler sends its executor bytes (base64): through the master, or itself from its driver's pid."""
 
     key: ExecutorKey
@@ -243,15 +231,13 @@ class FrameworkMessage:
     pid: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownExecutor:
+class ShutdownExecutor(Struct, frozen=True):
     """A scheduler wants one of its executors to end."""
 
     key: ExecutorKey
 
 
-@dataclass(frozen=True, slots=True)
-class Resized:
+class Resized(Struct, frozen=True):
     """A container was made as large as `round` asked for, or could not be: `problem`."""
 
     key: ExecutorKey
@@ -260,33 +246,28 @@ class Resized:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """A check or health check of a task has news."""
 
     key: TaskKey
     news: News
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(Struct, frozen=True):
     """A folder of the work_dir, given relative to it, was removed in time, with the sandboxes in it."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(Struct, frozen=True):
     """The master knows us (again): outstanding updates may go."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnected:
+class Disconnected(Struct, frozen=True):
     """There is no master for now: updates wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """Time passed: retries and deadlines may be due."""
 
 

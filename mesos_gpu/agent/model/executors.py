@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum, unique
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.agent.model.verdict import Verdict
 from mesos_gpu.mesos.documents import ExecutorInfo
@@ -88,8 +90,7 @@ def next_stage(stage: Stage, turn: Turn) -> Stage:
         raise IllegalTurn(f"an executor of which '{stage.value}' was told '{turn.value}'") from None
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorPatience:
+class ExecutorPatience(Struct, frozen=True):
     """How long executors are waited for, in seconds, and what they are told of it (flags of the agent)."""
 
     registration_s: float = 60.0
@@ -98,8 +99,7 @@ class ExecutorPatience:
     recovery_s: float = 900.0
 
 
-@dataclass(frozen=True, slots=True)
-class Parcel:
+class Parcel(Struct, frozen=True):
     """Tasks that go to the executor together, once it is there and its container has been made large enough.
 
     `round` is the resize that has to be done before.

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadInput
 
@@ -21,8 +22,7 @@ TAKEN = ("stdout", "stderr")
 _NOT_IN_NAMES = "\\'\0"
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One URI. `name` is its file, relative to the sandbox; `scheme` is empty for a path of the agent's machine."""
 
     uri: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from mesos_gpu.gpu.device import Gpu, GpuProcess, GpuUsage
 from mesos_gpu.gpu.health import WITHDRAWN, Condition, Illness
@@ -16,8 +18,7 @@ _Family: TypeAlias = tuple[str, str, list[tuple[dict[str, str], "float | None"]]
 """Name, help, and samples of a metric: labels and value, None where it is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sharer:
+class Sharer(Struct, frozen=True):
     """A task with a part of a card, as far as the one who looks may see it."""
 
     container: str
@@ -28,16 +29,14 @@ class Sharer:
     level: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
+class Sharing(Struct, frozen=True):
     """How tasks share a card: what keeps them to their memory, and who they are."""
 
     level: str
     sharers: tuple[Sharer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GpuView:
+class GpuView(Struct, frozen=True):
     """One GPU as it is now.
 
     `container`, `framework` and `task` name its holder in Mesos; `lease`, `door` and `holder` one outside of it. All

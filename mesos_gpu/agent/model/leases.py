@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.gpu.device import Gpu
@@ -18,8 +20,7 @@ _CGROUPS = "/sys/fs/cgroup/"
 ALL = "all"
 
 
-@dataclass(frozen=True, slots=True)
-class HolderProcess:
+class HolderProcess(Struct, frozen=True):
     """A process by its number and what makes that unique: when it began (clock ticks since boot), and which boot."""
 
     pid: int
@@ -27,8 +28,7 @@ class HolderProcess:
     boot: str
 
 
-@dataclass(frozen=True, slots=True)
-class EngineContainer:
+class EngineContainer(Struct, frozen=True):
     """A container of an engine that keeps a folder for each, from its creation to its removal.
 
     `folder` is that of all of them (Docker's is /var/lib/docker/containers). Which one it is, is read from `cidfile`,
@@ -42,8 +42,7 @@ class EngineContainer:
     ours: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """What is watched of a holder.
 
     It is there while any of the processes and cgroups is. An engine's container, once there is one, decides alone: it
@@ -55,8 +54,7 @@ class Watch:
     engine: EngineContainer | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What was found of a watch: processes that run, cgroups with somebody in them, the id in the cidfile, and
     whether the engine still has that container."""
 
@@ -66,8 +64,7 @@ class Seen:
     exists: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """GPUs in the hands of a holder outside Mesos. `since` in seconds since the epoch."""
 
     id: str
@@ -85,8 +82,7 @@ class Lease:
         return f"{self.door}: {name}" + (f" ({self.container[:12]})" if self.container not in ("", name) else "")
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRequest:
+class LeaseRequest(Struct, frozen=True):
     """What a door asks for: so many GPUs, or those named by index or UUID, or all."""
 
     door: str
@@ -106,8 +102,7 @@ class LeaseRequest:
         return f"GPU{'' if len(self.names) == 1 else 's'} {', '.join(self.names)}"
 
 
-@dataclass(frozen=True, slots=True)
-class WatchRequest:
+class WatchRequest(Struct, frozen=True):
     """What a door wants watched; `started` 0 is not told. With `folder`, the engine's container is."""
 
     pid: int | None = None

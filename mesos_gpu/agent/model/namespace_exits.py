@@ -7,8 +7,9 @@ has no user namespaces, so a master that is not ours asks nobody about it; the a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.mesos.security.authorization import Acls, Principal
 
@@ -22,8 +23,7 @@ def wants_out(info: Mapping[str, Any]) -> bool:
     return any(label["key"] == LABEL and label.get("value") == HOST for label in labels)
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceExits:
+class NamespaceExits(Struct, frozen=True):
     """Whether an agent has user namespaces for its containers (`remapped`), and lets tasks do without (`allowed`)."""
 
     remapped: bool = False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.resource import Document, ResourceDocument
@@ -11,8 +12,7 @@ from mesos_gpu.mesos.resource import Document, ResourceDocument
 # --- what happens ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyOperation:
+class ApplyOperation(Struct, frozen=True):
     """The master has applied this Offer.Operation (v1); `framework` is None when an operator asked for it."""
 
     uuid: str
@@ -20,23 +20,20 @@ class ApplyOperation:
     framework: FrameworkId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KeepResources:
+class KeepResources(Struct, frozen=True):
     """The whole list of reservations and volumes that the master made on this agent."""
 
     resources: tuple[ResourceDocument, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OperationAcknowledged:
+class OperationAcknowledged(Struct, frozen=True):
     """Somebody has the status of an operation; both are base64 of 16 bytes."""
 
     status_uuid: str
     operation_uuid: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReconcileOperations:
+class ReconcileOperations(Struct, frozen=True):
     """The master believes that these operations are here, and the agent did not list them."""
 
     uuids: tuple[str, ...]
@@ -48,32 +45,28 @@ OperationEvent: TypeAlias = ApplyOperation | KeepResources | OperationAcknowledg
 # --- what is done about it, in the order of the list -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class MakeVolume:
+class MakeVolume(Struct, frozen=True):
     """Make the empty folder of a persistent volume."""
 
     role: Role
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class DiscardVolume:
+class DiscardVolume(Struct, frozen=True):
     """Remove the folder of a persistent volume with all that is in it."""
 
     role: Role
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class SaveHoldings:
+class SaveHoldings(Struct, frozen=True):
     """Put resources and operations on disk, together."""
 
     resources: tuple[ResourceDocument, ...]
     operations: tuple[Document, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SendOperationStatus:
+class SendOperationStatus(Struct, frozen=True):
     """Tell the master the status of an operation."""
 
     operation_uuid: str
@@ -81,8 +74,7 @@ class SendOperationStatus:
     framework: FrameworkId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Disagree:
+class Disagree(Struct, frozen=True):
     """The master counts on something else than is here: register again, with the truth."""
 
     why: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.agent.model.device_units import is_units
 from mesos_gpu.agent.model.gpu_attributes import NAMES as GPU_ATTRIBUTES
@@ -29,8 +30,7 @@ _NAME = re.compile(r"^([^:()]+)")
 _RANGE = re.compile(r"^\s*(\d+)\s*-\s*(\d+)\s*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """What was found: CPUs, total memory, and the size of the file system that the work_dir is on."""
 
     cpus: int

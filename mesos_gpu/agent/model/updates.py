@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import FrameworkId, TaskId
 from mesos_gpu.mesos.tasks import is_terminal
@@ -27,8 +29,7 @@ class TaskKey(NamedTuple):
     task: TaskId
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
+class Forward(Struct, frozen=True):
     """Send this update (v1 TaskStatus) to the master, with the latest state we know of the task."""
 
     key: TaskKey

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mesos_gpu.mesos.resource import Document
 
 EXECUTOR, AGENT = "SOURCE_EXECUTOR", "SOURCE_AGENT"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What is to be said about a task; everything else of a status follows from the task."""
 
     state: str

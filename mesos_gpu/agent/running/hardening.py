@@ -9,9 +9,10 @@ import grp
 import pwd
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.agent.model.namespace_exits import NamespaceExits
 from mesos_gpu.container.life.opening import usual_hardening

@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadFlag, MesosGpuError
 from mesos_gpu.images.credentials import DockerConfig
@@ -20,8 +21,7 @@ from mesos_gpu.mesos.ids import ContainerId
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Struct, frozen=True):
     """What is kept of unused images: at most so many bytes, for so long; None is no limit. Looked at every so often."""
 
     max_bytes: int | None = None
@@ -29,8 +29,7 @@ class Keep:
     interval_s: float = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class ImageSettings:
+class ImageSettings(Struct, frozen=True):
     """Where images come from and lie, how long a pull may take, and what is kept of them."""
 
     folder: Path

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from mesos_gpu.container.life.opening import NETWORKS as FOLDER
 from mesos_gpu.container.network.networks import Networks
@@ -19,8 +20,7 @@ NETWORKS = "network/cni"
 """The isolator that joins containers to networks by CNI plugins, as --isolation names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkSettings:
+class NetworkSettings(Struct, frozen=True):
     """Where what is known of containers' networks is kept, and which they may join: without a folder, none."""
 
     folder: Path

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.running.containers import Containers

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.agent.decisions.frameworks import Frameworks
 from mesos_gpu.mesos.ids import ContainerId
@@ -11,8 +12,7 @@ from mesos_gpu.mesos.ids import ContainerId
 GPU = "nvidia.com/gpu"
 
 
-@dataclass(frozen=True, slots=True)
-class PodShown:
+class PodShown(Struct, frozen=True):
     """A task, or an executor with all of its tasks, and the ids of its devices by resource."""
 
     name: str

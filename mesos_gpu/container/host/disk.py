@@ -9,8 +9,9 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from mesos_gpu.container.host.beneath import FOLDER, open_beneath
 
@@ -20,8 +21,7 @@ LONG_PATH = 2000
 """A path of more bytes is opened and gone on from: with one more name (255) it is well below PATH_MAX, 4096."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskRules:
+class DiskRules(Struct, frozen=True):
     """How often sandboxes are measured, and whether a container above its quota is ended or only shown."""
 
     interval_s: float = 15.0
@@ -81,8 +81,7 @@ def _sizes(
         yield found.st_blocks * BLOCK
 
 
-@dataclass(frozen=True, slots=True)
-class OverQuota:
+class OverQuota(Struct, frozen=True):
     """What was found that ends a container, in bytes."""
 
     used: int

@@ -8,10 +8,10 @@ import shlex
 import shutil
 import struct
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from mesos_gpu.errors import BadInput, CutOff, MesosGpuError, Unavailable
 
@@ -37,8 +37,7 @@ class _LogLine(msgspec.Struct):
     level: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(Struct, frozen=True):
     """One OCI runtime program."""
 
     name: str

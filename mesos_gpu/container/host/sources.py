@@ -14,8 +14,9 @@ import logging
 import os
 import stat
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from mesos_gpu.container.host.beneath import open_beneath
 from mesos_gpu.container.host.idmaps import CANNOT, UserNamespaces, mount_mapped, why
@@ -59,8 +60,7 @@ class _MountAttr(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd"))
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A file or folder of the host to be shown. No link is followed below `root`, which a task may write to.
 
     Without `root` it is the host's by the path that a task gave, and may lie in nothing that is private. `ids` are the

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadInput
 
 
-@dataclass(frozen=True, slots=True)
-class HostUser:
+class HostUser(Struct, frozen=True):
     """Numbers of one user: primary group in `gid`, all others in `groups`."""
 
     uid: int
@@ -22,8 +22,7 @@ Extent = tuple[int, int, int]
 """A line of /proc/PID/uid_map: the first number inside, that on the host, and how many; user_namespaces(7)."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdMap:
+class IdMap(Struct, frozen=True):
     """Who the owners on disk are in a mount; those that are not listed are nobody, and what they own is not changed."""
 
     uids: tuple[Extent, ...]

@@ -8,11 +8,11 @@ import signal
 import subprocess
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.host.beneath import write_private
@@ -31,8 +31,7 @@ LOOKS = 100
 """How often to look for what a killed command has forked meanwhile; what the kernel cannot end yet is left to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(Struct, frozen=True):
     """A command to run in a container. `environment` goes over the container's; `output` takes what it writes."""
 
     argv: tuple[str, ...]

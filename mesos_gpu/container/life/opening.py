@@ -7,9 +7,11 @@ import os
 import shutil
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mesos_gpu.container.cgroups import Cgroups, find_cgroups
 from mesos_gpu.container.host.disk import DiskRules
@@ -117,8 +119,7 @@ def _check_reachable(folder: Path) -> None:
         raise Unavailable(str(error)) from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(Struct, frozen=True):
     """What a containerizer needs beside a runtime and a folder."""
 
     host: HostSetting

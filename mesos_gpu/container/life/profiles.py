@@ -5,10 +5,11 @@ Source: Mesos src/slave/containerizer/mesos/isolators/linux/seccomp.cpp.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.container.spec.bundle import HostSetting
 from mesos_gpu.container.spec.linux import LinuxSettings
@@ -16,8 +17,7 @@ from mesos_gpu.container.spec.seccomp import Profile, read_profile
 from mesos_gpu.errors import BadInput
 
 
-@dataclass(frozen=True, slots=True)
-class Profiles:
+class Profiles(Struct, frozen=True):
     """The profiles of one agent; `folder` is that of --seccomp_config_dir."""
 
     folder: Path | None = None

@@ -6,8 +6,9 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from mesos_gpu.container.host.beneath import folder_at, give, make_folders, open_beneath
 from mesos_gpu.container.host.sources import Source

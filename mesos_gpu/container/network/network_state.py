@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from mesos_gpu.container.host.beneath import write_private
 from mesos_gpu.container.spec import cni
@@ -41,8 +41,7 @@ class State(msgspec.Struct):
     plugins: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Struct, frozen=True):
     """What a container gets of its networks. `namespace` is a descriptor of ours, None for the host's.
 
     `files` are those of the container that are its own, with where they lie.

@@ -9,8 +9,10 @@ image they are made in the container's own writable layer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.container.spec.config import ContainerConfig, Volume, covers_host, one_slash
@@ -64,8 +66,7 @@ MIN_MEM_BYTES = 32 << 20
 """Mesos' floors; `slave/containerizer/mesos/isolators/cgroups/constants.hpp`."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostSetting:
+class HostSetting(Struct, frozen=True):
     """What is the same for all containers of one agent.
 
     `rootfs` is where the host's file system is mounted for containers; `init` the command that becomes process 1, to
@@ -88,8 +89,7 @@ class HostSetting:
     hardening: Hardening = USUAL_HARDENING
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkView:
+class NetworkView(Struct, frozen=True):
     """What a container has of networks that is not the host's.
 
     `namespace` and `uts` are paths of namespaces to enter; None: of the former the host's, of the latter a new one, in
@@ -115,16 +115,14 @@ class NetworkView:
         return [_bind(source, path, read_only=False) for path, source in self.files if there is None or path in there]
 
 
-@dataclass(frozen=True, slots=True)
-class ImageRoot:
+class ImageRoot(Struct, frozen=True):
     """An image that is mounted at `path` for one container."""
 
     path: str
     config: ImageConfig
 
 
-@dataclass(frozen=True, slots=True)
-class _Surroundings:
+class _Surroundings(Struct, frozen=True):
     """What differs between a container on the host's files and one in an image."""
 
     root: str

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address, ip_interface
 from types import MappingProxyType
 from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.errors import BadInput, ProtocolError
 from mesos_gpu.mesos.ids import ContainerId
@@ -35,8 +37,7 @@ LEAST_OF_DEL = (0, 4, 0)
 """Since this version DEL is told what ADD answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Struct, frozen=True):
     """One network that containers may join: the plugins that do it, in order. `version` "" is the oldest."""
 
     name: str
@@ -54,8 +55,7 @@ class Network:
         return tuple(dict.fromkeys(found))
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What the last plugin of a network said: a container's addresses without prefix lengths, and its DNS."""
 
     ipv4: tuple[str, ...] = ()

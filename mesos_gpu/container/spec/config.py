@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
 from mesos_gpu.container.spec.output import OutputLimits
 from mesos_gpu.container.spec.runtime_spec import Command
@@ -32,8 +35,7 @@ OURS = ("/", "/dev", "/proc", "/sys")
 """Where no volume may be put, nor below /proc and /sys."""
 
 
-@dataclass(frozen=True, slots=True)
-class Volume:
+class Volume(Struct, frozen=True):
     """A folder or file shown in the container. Relative paths, of either side, are in the sandbox.
 
     `owned`: it is to belong to whom the container runs as; not what is in it. `in_use`: but others have it, too, and
@@ -55,8 +57,7 @@ class Secret:
     content: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ImageAsk:
+class ImageAsk(Struct, frozen=True):
     """The image that a container runs in.
 
     `command` is merged with the image's by `runtime_spec.merge`, and stands for the container's argv. `sandbox` is
@@ -71,8 +72,7 @@ class ImageAsk:
     user_wins: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerConfig:
+class ContainerConfig(Struct, frozen=True):
     """One container to launch.
 
     `sandbox` is an existing folder of the host, by its absolute path; it is the working directory and holds the files
@@ -105,7 +105,7 @@ class ContainerConfig:
     gpus: int
     image: ImageAsk | None = None
     volumes: tuple[Volume, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     shares_cgroup: bool = True
     standalone: bool = False
     linux: LinuxSettings = USUAL
@@ -117,7 +117,7 @@ class ContainerConfig:
     hostname: str | None = None
     share: Share | None = None
     output: OutputLimits | None = None
-    device_units: Mapping[str, int] = field(default_factory=dict)
+    device_units: Mapping[str, int] = msgspec.field(default_factory=dict)
     cdi_devices: tuple[str, ...] = ()
     device_plan: LaunchPlan | None = None
     host_users: bool = False
@@ -128,8 +128,7 @@ class ContainerConfig:
         return tuple(v for v in self.volumes if v.owned and not v.destination.startswith("/"))
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """What a running container may use, in the units of its config.
 
     `cpus_limit_milli` and `mem_limit_bytes` as in LinuxSettings; `disk_bytes` 0: its sandbox has no quota.
@@ -143,8 +142,7 @@ class Size:
     mem_limit_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionConfig:
+class SessionConfig(Struct, frozen=True):
     """A command to run inside a running container: Mesos' container class DEBUG.
 
     It enters the namespaces of its parent, with the parent's environment under its own `environment`, its user unless
@@ -153,14 +151,13 @@ class SessionConfig:
 
     container_id: ContainerId
     command: Command
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     user: str | None = None
     terminal: bool = False
     window: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Termination:
+class Termination(Struct, frozen=True):
     """How a container ended. `exit_code` and `signal` both None: nobody saw it end, so its result is unknown.
 
     `oom` says that the kernel killed in it for want of memory and that it did not end well; `mem_limit_bytes` and

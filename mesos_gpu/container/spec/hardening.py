@@ -9,8 +9,9 @@ room for others, since one container could else take all there are; Docker and M
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.container.spec.seccomp import Machine, Profile
 from mesos_gpu.container.spec.seccomp_default import DEFAULT
@@ -37,8 +38,7 @@ USUAL_PIDS = 32768
 SOME_MACHINE = Machine("x86_64", (5, 10))
 
 
-@dataclass(frozen=True, slots=True)
-class Hardening:
+class Hardening(Struct, frozen=True):
     """What holds for all containers of an agent; `seccomp` for those that ask for no other profile.
 
     None: no filter of system calls, no limit of processes, no AppArmor profile.

@@ -8,14 +8,14 @@ What is held is on record with each container, and nowhere else: so no range is 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.container.spec.user_namespace import FEWEST, IdRange, Numbers, read_range
 from mesos_gpu.errors import BadInput, ContainerError
 
 
-@dataclass(frozen=True, slots=True)
-class IdPool:
+class IdPool(Struct, frozen=True):
     """The host's numbers that containers' users may have, cut into ranges of `each`.
 
     What containers write to disk bears the numbers of the first range, which no container has: so a volume is the same
@@ -77,8 +77,7 @@ def cut(whole: IdRange, each: int) -> IdPool:
     return IdPool(whole, each)
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """Whose lines of /etc/subuid or /etc/subgid count: by name, or by number where the host knows one."""
 
     name: str

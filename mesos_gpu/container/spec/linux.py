@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 UNLIMITED = -1
 """As OCI runtimes and cgroups write it."""
@@ -13,8 +14,7 @@ RLIM_INFINITY = (1 << 64) - 1
 SHM = "/dev/shm"
 
 
-@dataclass(frozen=True, slots=True)
-class Rlimit:
+class Rlimit(Struct, frozen=True):
     """One resource limit of processes, by the name of setrlimit(2); RLIM_INFINITY is no limit."""
 
     name: str
@@ -22,8 +22,7 @@ class Rlimit:
     hard: int
 
 
-@dataclass(frozen=True, slots=True)
-class LinuxSettings:
+class LinuxSettings(Struct, frozen=True):
     """What a task may ask of Linux; None leaves things as they are for every container.
 
     `cpus_limit_milli` and `mem_limit_bytes` are the most it may use, where that is more than it is sure of; UNLIMITED:

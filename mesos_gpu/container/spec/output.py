@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """One stream: its file never has more than `max_bytes`; of older ones `rotate` are kept, as NAME.1, NAME.2 and on.
 
     With `compress` those are gzip files, NAME.1.gz and on; but for the youngest with `delay_compress`.
@@ -18,8 +17,7 @@ class Kept:
     delay_compress: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OutputLimits:
+class OutputLimits(Struct, frozen=True):
     """What is kept of a container's standard output and error."""
 
     stdout: Kept

@@ -9,7 +9,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.images.manifest import ImageConfig
 
@@ -27,8 +28,7 @@ _SHOWN = 200
 _TRUE = ("1", "true", "yes", "on")
 
 
-@dataclass(frozen=True, slots=True)
-class DriverFacts:
+class DriverFacts(Struct, frozen=True):
     """What images may ask of a driver: its version, and the newest CUDA that it runs; None where that is not known."""
 
     version: str | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.images.manifest import ImageConfig
@@ -20,8 +21,7 @@ _DRIVER_FOLDERS = {
 """What NVIDIA's images set for the driver's files (gitlab.com/nvidia/container-images/cuda, ENV of the base images)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """The command of a task: Mesos' CommandInfo, in its fields `shell`, `value` and `arguments`."""
 
     shell: bool = True

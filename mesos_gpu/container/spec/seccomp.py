@@ -8,8 +8,9 @@ moby/profiles seccomp/default.json.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadInput
 
@@ -38,16 +39,14 @@ a rule is about."""
 MAX_ARGUMENTS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """What rules may depend on of a machine, as uname(2) tells: `x86_64`, and the kernel's first two numbers."""
 
     architecture: str
     kernel: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     names: tuple[str, ...]
     action: str
     errno: int | None
@@ -70,8 +69,7 @@ class _Rule:
         return not (refused.get("minKernel") and machine.kernel >= _kernel(str(refused["minKernel"])))
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """What may be done by default, and what of it may (not)."""
 
     action: str

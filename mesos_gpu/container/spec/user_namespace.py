@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.container.host.users import Extent, HostUser, IdMap
 from mesos_gpu.errors import BadInput
@@ -23,8 +24,7 @@ FEWEST = 65536
 """Kubernetes' and Docker's least, too: `nobody`, 65534, and every number that images use must be among them."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdRange:
+class IdRange(Struct, frozen=True):
     """The host's numbers, of users and of groups, that containers' users have: `count` from `first` on."""
 
     first: int
@@ -56,8 +56,7 @@ class IdRange:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(Struct, frozen=True):
     """A container's numbers: `running` are those of its users on the host, `disk` those that its files bear."""
 
     running: IdRange
@@ -151,8 +150,7 @@ def _others(mapped: Collection[Extent], ids: Numbers) -> tuple[Extent, ...]:
     return tuple(extent for extent in found if extent[2] > 0)
 
 
-@dataclass(frozen=True, slots=True)
-class UserView:
+class UserView(Struct, frozen=True):
     """A container's user namespace: its numbers, where its root is found, and where its devices.
 
     A runtime looks the root up as the container's root, who is nobody on the host; so no folder on the way may be

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.host.disk import over_quota

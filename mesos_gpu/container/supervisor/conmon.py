@@ -7,10 +7,10 @@ import logging
 import os
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from mesos_gpu import stages
 from mesos_gpu.container.host.beneath import private_folder
@@ -35,8 +35,7 @@ class _Started(msgspec.Struct):
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Supervised:
+class Supervised(Struct, frozen=True):
     """A container that was started: the pid of its init, which may have ended since, and the conmon above it."""
 
     pid: int

@@ -7,10 +7,10 @@ before it sends it, from the same rules.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from msgspec import Struct
 
 from mesos_gpu.errors import BadInput, InvalidApp, MesosGpuError, Problem
 from mesos_gpu.marathon.api.answers import read_object
@@ -23,8 +23,7 @@ from mesos_gpu.mesos.clients.agents import Agent
 from mesos_gpu.process.http import json_response
 
 
-@dataclass(frozen=True, slots=True)
-class AdviceApi:
+class AdviceApi(Struct, frozen=True):
     """The handler. `agents` asks the master for all of them, as the user of these credentials."""
 
     rules: Callable[[], AppRules]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
+from msgspec import Struct
 
 from mesos_gpu.process.http import error_response, json_response
 
@@ -24,8 +24,7 @@ _METHODS = "GET, HEAD, OPTIONS"
 _DAY_S = 86400
 
 
-@dataclass(frozen=True, slots=True)
-class HttpSettings:
+class HttpSettings(Struct, frozen=True):
     """How the API speaks HTTP: the flags of these names."""
 
     credentials: str | None = None

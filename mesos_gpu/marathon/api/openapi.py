@@ -7,8 +7,9 @@ may hold, what its body must be, what it answers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 Schema: TypeAlias = Mapping[str, Any]
 VERSION = "3.1.0"
@@ -16,8 +17,7 @@ _JSON = "application/json"
 _TEXT, _BOOLEAN, _TEXTS = {"type": "string"}, {"type": "boolean"}, {"type": "array", "items": {"type": "string"}}
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """One method of one path; braces in the path stand for what the path names."""
 
     method: str
@@ -25,8 +25,7 @@ class Route:
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
+class Detail(Struct, frozen=True):
     """What a route takes and gives. `body` and `answer` are schemas; `status` is that of success.
 
     `media` is the type of the answer, None when it has no body.

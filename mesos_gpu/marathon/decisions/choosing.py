@@ -6,8 +6,9 @@ docs/do/placement.md says it in words. With one offer there is nothing to choose
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -74,8 +75,7 @@ def holders(draft: Draft, offers: Iterable[Offer]) -> Mapping[str, list[Task]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(Struct, frozen=True):
     """What one instance of an app asks for in a choice, and what it is held against."""
 
     spec: RunSpec

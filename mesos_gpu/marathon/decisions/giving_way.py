@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions import lifecycle, suspending
 from mesos_gpu.marathon.definitions.timestamps import timestamp

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.errors import Conflict, InvalidApp, NotFound, Problem
 from mesos_gpu.marathon.decisions import pod_requests, requests
@@ -243,4 +245,4 @@ def _child_only(item_id: str, group_id: str) -> None:
 
 
 def _at(path: str, problem: Problem) -> Problem:
-    return replace(problem, path=path + ("" if problem.path == "/" else problem.path))
+    return dataclasses.replace(problem, path=path + ("" if problem.path == "/" else problem.path))

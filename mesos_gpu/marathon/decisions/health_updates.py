@@ -5,7 +5,7 @@ Source: Marathon core/health/impl/HealthCheckActor.scala, core/readiness/impl/Re
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions import lifecycle
 from mesos_gpu.marathon.definitions.runspec import RunSpec

@@ -7,7 +7,8 @@ docs/do/gangs.md says it in words. What is kept for the first that waits is kept
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions import suspending
 from mesos_gpu.marathon.decisions.choosing import holders, policy_of

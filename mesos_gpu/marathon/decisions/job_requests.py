@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from typing_extensions import assert_never
 
 from mesos_gpu.errors import Conflict, InvalidApp, NotFound

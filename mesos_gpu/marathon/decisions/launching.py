@@ -7,8 +7,9 @@ core/launchqueue/impl/ReviveOffersState.scala.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import inf
+
+from msgspec.structs import replace
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.decisions.choosing import Choice, worth_waiting

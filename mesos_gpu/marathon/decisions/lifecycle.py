@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions import residency
 from mesos_gpu.marathon.definitions.runspec import RunSpec

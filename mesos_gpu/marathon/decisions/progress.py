@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions import gangs, lifecycle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -99,7 +101,7 @@ def _advance(draft: Draft, deployment: Deployment, touched: Collection[str]) -> 
         if pending:
             return
         draft.actions.append(Publish("deployment_step_success", deployment_event(deployment)))
-        deployment = replace(deployment, current=deployment.current + 1)
+        deployment = dataclasses.replace(deployment, current=deployment.current + 1)
         draft.deployments.put(deployment.id, deployment)
     _drop(draft, deployment)
     draft.actions.append(Publish("deployment_success", _ended(deployment)))

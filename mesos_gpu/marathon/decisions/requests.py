@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.errors import BadInput, Conflict, InvalidApp, Locked, MesosGpuError, NotFound, Problem, TooMany
 from mesos_gpu.marathon.decisions import gangs, lifecycle, progress
@@ -203,7 +205,7 @@ def rules_for(draft: Draft, document: object, groups: Mapping[str, Group], base:
         group = top_group(canonical_id(given, base))
         if group is not None and f"/{group}" not in groups:
             names |= {group}
-    return replace(draft.settings.rules, enforced_groups=names)
+    return dataclasses.replace(draft.settings.rules, enforced_groups=names)
 
 
 def _merged(base: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,13 @@ core/matcher/reconcile/impl/OfferMatcherReconciler.scala, mesos/PersistentVolume
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.matching import Match, Pool
@@ -36,8 +39,7 @@ RELEASE_S = 3600.0
 """For so long offers are asked for to give back what nobody needs; later it must happen to come in one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sifted:
+class Sifted(Struct, frozen=True):
     """An offer without what is to be given back, and the operations that do so."""
 
     left: Resources
@@ -182,7 +184,7 @@ def _volume(disk: Resource, persistence_id: str, wish: Mapping[str, Any], princi
     persistence = {"id": persistence_id, **({} if principal is None else {"principal": principal})}
     info = {**disk.disk, "persistence": persistence, "volume": volume}
     fields = json.loads(disk.other) if disk.other else {}
-    return replace(disk, other=json.dumps({**fields, "disk": info}, sort_keys=True))
+    return dataclasses.replace(disk, other=json.dumps({**fields, "disk": info}, sort_keys=True))
 
 
 def bound(members: Sequence[Instance], besides: Instance) -> list[Instance]:

@@ -6,7 +6,8 @@ Source: Marathon core/deployment/impl/DeploymentPlanReverter.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.model.deployment import Deployment
 from mesos_gpu.marathon.model.groups import Group, Root, within

@@ -9,9 +9,11 @@ it has it. What somebody does by hand at the agent is known by that word, too, a
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.decisions import lifecycle
@@ -93,7 +95,7 @@ def _comes(draft: Draft, taker: str) -> bool:
 
 def given_back(task: Task, needed: Demand) -> Demand:
     """Return what a task gives back when it ends: of one that is suspended no GPUs, for those are back already."""
-    return replace(needed, gpus=0) if task.away else needed
+    return dataclasses.replace(needed, gpus=0) if task.away else needed
 
 
 def suspend(draft: Draft, instance: Instance, task: Task, taker: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions import job_progress, lifecycle, residency, suspending
 from mesos_gpu.marathon.decisions.health_updates import take_status_health
@@ -11,7 +11,6 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.definitions.timestamps import timestamp
 from mesos_gpu.marathon.matching.checks import check_result
 from mesos_gpu.marathon.model.backoff import after_failure
-from mesos_gpu.marathon.model.changed import changed
 from mesos_gpu.marathon.model.deployment import Work
 from mesos_gpu.marathon.model.health import mesos_level
 from mesos_gpu.marathon.model.instances import (
@@ -103,7 +102,7 @@ def _move(
 ) -> None:
     """Do what follows from `cause` for an instance whose task was `task` and is `after`; `spec` is what it was of."""
     was_ending = task.id in draft.kills
-    instance = changed(moved(instance, cause, draft.now_s), task=after)
+    instance = replace(moved(instance, cause, draft.now_s), task=after)
     if cause is Cause.TASK_ENDED:
         if draft.ordered and draft.waiting and spec is not None:
             draft.freed = (*draft.freed, (task, spec, draft.now_s))
@@ -157,7 +156,7 @@ def _task_after(task: Task, status: TaskStatus, cause: Cause, now_s: float) -> T
         if "ip_address" in address
     )
     running = cause is Cause.TASK_RUNNING
-    return changed(
+    return replace(
         task,
         state="TASK_UNREACHABLE" if cause is Cause.TASK_UNREACHABLE else status["state"],
         ip_addresses=addresses or task.ip_addresses,

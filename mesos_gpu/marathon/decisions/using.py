@@ -6,7 +6,8 @@ Source: Marathon core/matcher/manager/impl/OfferMatcherManagerActor.scala.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions import lifecycle, residency
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -15,7 +16,6 @@ from mesos_gpu.marathon.matching.matching import Match, Pool, Reason, Refusal, a
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.pod_taskinfo import task_group
 from mesos_gpu.marathon.matching.taskinfo import task_info
-from mesos_gpu.marathon.model.changed import changed
 from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.instances import Cause, Instance, Task, moved
 from mesos_gpu.marathon.model.task_group import TaskGroup
@@ -312,7 +312,7 @@ def _provision(
         task = replace(task, containers=tuple(replace(c, since_s=draft.now_s) for c in pod.containers))
     draft.tokens = draft.tokens.taken(1)
     launched = moved(instance, Cause.LAUNCHED, draft.now_s)
-    draft.put_instance(changed(launched, task=task, incarnation=instance.incarnation + 1, version=spec.version))
+    draft.put_instance(replace(launched, task=task, incarnation=instance.incarnation + 1, version=spec.version))
     if pod is not None:
         return pod.group
     return task_info(

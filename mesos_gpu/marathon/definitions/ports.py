@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import Ranges, merge_ranges
 from mesos_gpu.mesos.resources import NOTHING, Resources
 
 
-@dataclass(frozen=True, slots=True)
-class PortWish:
+class PortWish(Struct, frozen=True):
     """One port of an app. `number` is the host port it must be, None when any will do."""
 
     number: int | None

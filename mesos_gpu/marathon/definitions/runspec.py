@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
 from mesos_gpu.marathon.definitions.ports import PortWish, wishes
@@ -24,8 +25,7 @@ _MATCHED_KEYS = ("role", "acceptedResourceRoles", "constraints")
 _OF_ONE_AGENT = ("IS", "LIKE", "UNLIKE", "CLUSTER")
 
 
-@dataclass(frozen=True)
-class RunSpec:
+class RunSpec(Struct, frozen=True, dict=True):
     """An app as `read_app` returns it, or a pod as `read_pod` does, with `version` and `versionInfo` beside it.
 
     What is asked for at each offer is worked out once for each version, and kept.

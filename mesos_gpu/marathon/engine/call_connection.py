@@ -8,16 +8,16 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from http.client import BadStatusLine, HTTPException, IncompleteRead, LineTooLong
 from io import BufferedReader
+
+from msgspec import Struct
 
 _MOST_LINE, _MOST_LINES, _MOST_BODY = 65_536, 100, 1 << 20
 """Bytes of a line of a head, lines of it, and bytes of a body, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """What a call was answered."""
 
     status: int

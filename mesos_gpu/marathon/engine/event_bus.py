@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from mesos_gpu.marathon.definitions.timestamps import timestamp
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Listener:
+class Listener(Struct, frozen=True, eq=False):
     """Someone who wants events of these kinds (all, when there are none) as Server-Sent Events."""
 
     send: Callable[[bytes], None]

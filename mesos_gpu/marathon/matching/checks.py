@@ -6,8 +6,9 @@ Source: Marathon core/health/HealthCheck.scala, core/readiness/ReadinessCheckExe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.marathon.definitions.ports import PortWish, wishes
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -22,8 +23,7 @@ FIRST_CHECK_S = 5.0
 _SUCCESS = range(200, 400)
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """A check that Marathon runs itself, of one task. Times are seconds.
 
     `index` is the check's place in `healthChecks`; None marks the readiness check.

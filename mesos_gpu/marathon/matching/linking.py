@@ -8,7 +8,8 @@ Which our own tasks have, their agents tell. Of the rest it is assumed that agen
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.instances import Task

@@ -6,9 +6,10 @@ Source: Marathon's mesos/ResourceMatcher.scala, mesos/RunSpecOfferMatcher.scala,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from mesos_gpu.marathon.definitions.ports import take_ports
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -62,8 +63,7 @@ _LACKING = {
 _FUNNEL = list(Reason)
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(Struct, frozen=True, dict=True):
     """What of an offer a task may take: resources of these roles.
 
     `creates`: the app's persistent volumes are to be made of it. `kept`: it has been reserved for this very instance,
@@ -81,8 +81,7 @@ class Pool:
         return self.resources.filter(is_root_disk)
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """What a task takes of an offer; `ports` are its host ports in the order of the app's, None where it takes none."""
 
     resources: Resources
@@ -107,8 +106,7 @@ class Match:
         return tuple(port for port in self.ports if port is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Every reason that speaks against the offer, in the order of the funnel."""
 
     reasons: tuple[Reason, ...]

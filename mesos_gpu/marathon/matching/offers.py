@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, OfferId, Role
@@ -13,8 +14,7 @@ from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """What one agent has for one role. `attributes` are pairs of name and text (Marathon's mesos/Constraints.scala)."""
 
     id: OfferId

@@ -6,8 +6,9 @@ Source: Marathon's mesos/TaskGroupBuilder.scala.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.marathon.definitions.app_settings import BRIDGE_NAME
 from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
@@ -37,16 +38,14 @@ from mesos_gpu.mesos.resources import Resources
 _SCALARS = ("cpus", "mem", "disk", "gpus")
 
 
-@dataclass(frozen=True, slots=True)
-class PodStart:
+class PodStart(Struct, frozen=True):
     """An instance of a pod that is about to start: what Mesos is told, and what we keep about each container."""
 
     group: TaskGroup
     containers: tuple[ContainerTask, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """One container of a pod that is about to start. `ports` are those it is told, `host_ports` those it takes."""
 
     container: Mapping[str, Any]

@@ -5,13 +5,13 @@ Source: Marathon core/launchqueue/impl/RateLimiter.scala.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """The delay of one configuration of an app; instances of another configuration do not wait for it."""
 
     config_version: str

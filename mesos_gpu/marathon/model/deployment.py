@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from msgspec import Struct
+
 from mesos_gpu.marathon.definitions.runspec import RunSpec, differs_in_config
 
 
@@ -22,8 +24,7 @@ class Work(str, Enum):
     RESTART = "RestartApplication"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """Actions that run side by side: pairs of what is done and the app it is done to."""
 
     actions: tuple[tuple[Work, str], ...]
@@ -101,8 +102,7 @@ def _change(old: RunSpec | None, new: RunSpec | None, *, restart: bool) -> Work 
     return Work.SCALE if old.instances != new.instances else None
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """The instances of an app that is being restarted. Old ones have an outdated definition.
 
     `old` are those meant to run, `old_healthy` of them healthy; `old_active` are all that have a task, those being
@@ -116,8 +116,7 @@ class Counts:
     new_healthy: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rolling:
+class Rolling(Struct, frozen=True):
     """The next move of a rolling restart: how many old instances to end and new ones to create."""
 
     kill: int

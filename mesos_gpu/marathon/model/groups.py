@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mesos_gpu.errors import InvalidApp, Problem
 from mesos_gpu.marathon.definitions.app_ids import parent_id
@@ -18,8 +19,7 @@ FIRST_VERSION = "1970-01-01T00:00:00.000Z"
 """The version of a tree that nothing has been put into yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """What is said of a group itself; the apps in it are found by their ids."""
 
     id: str
@@ -27,8 +27,7 @@ class Group:
     enforce_role: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(Struct, frozen=True):
     """One version of the tree: its groups. Its apps are, of each app, the newest version that is not newer."""
 
     version: str = FIRST_VERSION

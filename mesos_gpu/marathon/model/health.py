@@ -9,15 +9,16 @@ Source: Marathon core/health/Health.scala, core/health/impl/HealthCheckActor.sca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 Results = Mapping[int, "Health"]
 """By the place of the check in the app's `healthChecks`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Struct, frozen=True):
     """The results of one check of one task. Times are seconds since the epoch."""
 
     first_success_s: float | None = None

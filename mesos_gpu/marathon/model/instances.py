@@ -7,11 +7,12 @@ core/condition/Condition.scala.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from mesos_gpu.marathon.model.changed import changed
+from msgspec import Struct
+from msgspec.structs import replace
+
 from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.reservations import Reservation
 from mesos_gpu.marathon.model.usage import Held
@@ -129,8 +130,7 @@ ASKED, AWAY, COMING = "asked", "suspended", "resuming"
 """How far the suspension of a task has come."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerTask:
+class ContainerTask(Struct, frozen=True):
     """The Mesos task of one container of a pod. Times are seconds since the epoch."""
 
     id: TaskId
@@ -151,8 +151,7 @@ class ContainerTask:
         return is_terminal(self.state) or self.state == "TASK_UNKNOWN"
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """What is known about the task that fills an instance. Times are seconds since the epoch.
 
     An instance of a pod is filled by a task for each container; `id` is then a name of ours for all of them.
@@ -216,8 +215,7 @@ class Task:
         return any(c.id == task_id for c in self.containers) if self.containers else task_id == self.id
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(Struct, frozen=True):
     """One place in an app. `version` is that of the app it is meant to run; `incarnation` counts its tasks."""
 
     id: str
@@ -307,4 +305,4 @@ def moved(instance: Instance, cause: Cause, now_s: float) -> Instance:
     phase = NEXT_PHASE.get((instance.phase, cause))
     if phase is None:
         raise IllegalTransition(f"{instance.id} is {instance.phase.value}, so this cannot be: {cause.value}")
-    return changed(instance, phase=phase, since_s=instance.since_s if phase is instance.phase else now_s)
+    return replace(instance, phase=phase, since_s=instance.since_s if phase is instance.phase else now_s)

@@ -6,8 +6,9 @@ Source: Metronome model/JobSpec (validateDependencies, validateSafeDelete) and j
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.errors import Problem
 from mesos_gpu.marathon.model.jobs import Job

@@ -6,9 +6,11 @@ A run is carried out by an instance of its own, of a RunSpec that only lives as 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.definitions.cron import next_time
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -21,8 +23,7 @@ CORRECTION_S = 3 * 3600
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghjkmnpqrstuvwxyz23456789"
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """When runs start by themselves. `next_s` is when the next one is due; None when none ever will be."""
 
     id: str
@@ -72,8 +73,7 @@ class Schedule:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRecord:
+class TaskRecord(Struct, frozen=True):
     """One task of a run. `state` is Mesos'."""
 
     id: TaskId
@@ -82,8 +82,7 @@ class TaskRecord:
     completed_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """A run under way. Times are seconds since the epoch."""
 
     id: str
@@ -113,8 +112,7 @@ class Run:
         return self.policy == "ON_FAILURE" and (self.active_deadline_s is None or now_s < self.active_deadline_s)
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedRun:
+class FinishedRun(Struct, frozen=True):
     """A run that has ended."""
 
     id: str
@@ -124,8 +122,7 @@ class FinishedRun:
     tasks: tuple[TaskRecord, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """How a job's runs came out. The last runs of each kind are kept, newest first."""
 
     successes: int = 0
@@ -148,8 +145,7 @@ class History:
         return next((run for run in (*self.succeeded, *self.failed) if run.id == run_id), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A job. `definition` is canonical, without schedules."""
 
     definition: Mapping[str, Any]

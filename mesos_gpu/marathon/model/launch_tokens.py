@@ -7,11 +7,10 @@ Source: Marathon core/flow/impl/OfferMatcherLaunchTokensActor.scala, core/flow/L
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchTokens:
+class LaunchTokens(Struct, frozen=True):
     """The tokens that are left, and when all are there again. `refresh_s` 0: nothing was started yet."""
 
     left: int = 0

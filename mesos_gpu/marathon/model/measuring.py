@@ -7,8 +7,9 @@ statistics is of our own agents.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.marathon.model.instances import Instance, Phase
 from mesos_gpu.marathon.model.usage import Reading, milliseconds
@@ -18,16 +19,14 @@ from mesos_gpu.mesos.units import MIB
 Document = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """When a task was looked at, and what its processors had done by then."""
 
     at_s: float
     cpu_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A task that is to be looked at; `executors`: the names under which agents may show it."""
 
     task_id: TaskId

@@ -6,7 +6,8 @@ Source: Marathon core/instance/Reservation, core/instance/LocalVolume, core/laun
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.mesos.ids import AgentId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Resource
@@ -15,8 +16,7 @@ FRAMEWORK_LABEL, INSTANCE_LABEL = "marathon_framework_id", "marathon_task_id"
 """The labels of a reservation; the second one has an instance id, whatever its name says."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalVolume:
+class LocalVolume(Struct, frozen=True):
     """A persistent volume of one instance."""
 
     app_id: str
@@ -29,8 +29,7 @@ class LocalVolume:
         return f"{self.app_id.strip('/').replace('/', '_')}#{self.container_path}#{self.uuid}"
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Struct, frozen=True):
     """What one agent keeps for one instance. Times are seconds since the epoch."""
 
     framework_id: FrameworkId

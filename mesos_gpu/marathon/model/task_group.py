@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo
 
 
-@dataclass(frozen=True, slots=True)
-class TaskGroup:
+class TaskGroup(Struct, frozen=True):
     """Tasks that start together in one executor: an instance of a pod."""
 
     executor: ExecutorInfo

@@ -7,7 +7,8 @@ is 3 600 000 000. Words that people see are Slurm's where it has them (sacct, se
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+
+from msgspec import Struct, field
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -20,8 +21,7 @@ NAMES_KEPT = 1000
 OTHERS = "(others)"
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """What one task has, in thousandths: `mem` of MiB, `gpu_mem` of GiB of GPUs that it shares."""
 
     gpus: int = 0
@@ -32,8 +32,7 @@ class Held:
     """Whom it runs as."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Who:
+class Who(Struct, frozen=True, order=True):
     """For whom sums are kept."""
 
     app: str
@@ -52,8 +51,7 @@ class Who:
         return cls(app, role, user)
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Struct, frozen=True):
     """One sum. `..._ms`: thousandths times milliseconds; of `wall_ms` milliseconds of tasks.
 
     What is measured of GPUs, CPUs and memory is measured from time to time, and each has the time beside it that the
@@ -91,13 +89,12 @@ class Sum:
         )
 
 
-_NAMES = tuple(each.name for each in fields(Sum))
+_NAMES = Sum.__struct_fields__
 _MOST = frozenset({"most_mem", "mem", "most_gpu_mem"})
 NOTHING = Sum()
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(Struct, frozen=True):
     """The sums of a time that is over: an hour, or a day."""
 
     begin_ms: int
@@ -118,8 +115,7 @@ class Period:
         return Period(self.begin_ms, self.length_ms, bounded(found))
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What was measured of a task over `period_ms`, until now."""
 
     period_ms: int
@@ -137,8 +133,7 @@ class Reading:
     """Memory in use of all of its GPUs, in thousandths of MiB."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunTimes:
+class RunTimes(Struct, frozen=True):
     """How long the last one-off runs of one kind took, in seconds, and when the latest of them ended."""
 
     times_s: tuple[float, ...]

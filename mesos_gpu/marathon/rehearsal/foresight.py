@@ -8,8 +8,9 @@ Three copies are played: one in which all is over early, one in which it takes i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
+
+from msgspec import Struct
 
 from mesos_gpu.errors import NotFound
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -29,8 +30,7 @@ HORIZON_S = 30 * 86400.0
 """So far ahead is looked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Foresight:
+class Foresight(Struct, frozen=True):
     """When what waits is expected to start, in seconds from now: early, usual, late; None when no end of it is seen."""
 
     app: str

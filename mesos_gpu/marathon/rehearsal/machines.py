@@ -6,8 +6,10 @@ Source: Mesos' endpoint /slaves (src/master/http.cpp), which the documents are o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mesos_gpu.mesos.clients.agents import SCALARS, read_agent
 from mesos_gpu.mesos.documents import OfferDocument
@@ -16,8 +18,7 @@ from mesos_gpu.mesos.resource import UNRESERVED, Resource
 from mesos_gpu.mesos.resources import Resources
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """One agent. `used` is what tasks and executors have of it, of all frameworks."""
 
     id: AgentId

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from mesos_gpu.marathon.matching.matching import Reason
 from mesos_gpu.marathon.model.deployment import Deployment
 from mesos_gpu.marathon.rehearsal.machines import Machine
@@ -17,8 +19,7 @@ from mesos_gpu.marathon.state.state import State
 from mesos_gpu.mesos.ids import OfferId, Role
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """Instances that would wait, and what speaks against each agent, by host."""
 
     app: str

@@ -7,9 +7,11 @@ sends, one after another, with what follows in between.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -34,8 +36,7 @@ WITHIN_S = 60.0
 _PORTS = "ports:[31000-32000]"
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """What there is around an app that waits. `limits` and `headroom` are of quotas, in thousandths, by role."""
 
     state: State

@@ -10,9 +10,11 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions import lifecycle
 from mesos_gpu.marathon.decisions.launching import next_launch_s
@@ -45,8 +47,7 @@ Lasts = Callable[[RunSpec, float], float | None]
 """For how long a task of a RunSpec that has run for so long (s) runs on; None: as long as it may."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """A task that would start. `after_s`: how much later, where backoffs or the like have to pass first."""
 
     app: str
@@ -61,8 +62,7 @@ class Start:
     """Whether these share NVLink; None for fewer than two, and where it is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """A task that would end. `why`: replaced, removed, fewer (it is one too many), or gives way (to another app)."""
 
     app: str

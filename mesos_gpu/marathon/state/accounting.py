@@ -9,7 +9,8 @@ written while nothing changes, and no time is counted twice, whatever is killed 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.instances import Instance

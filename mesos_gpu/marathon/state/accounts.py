@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from mesos_gpu.marathon.model.jobs import run_of
@@ -12,8 +14,7 @@ from mesos_gpu.marathon.state.state import Books
 from mesos_gpu.mesos.resource import milli
 
 
-@dataclass(frozen=True, slots=True)
-class Meter:
+class Meter(Struct, frozen=True):
     """A task that holds something: since when that is not counted, and whether it counts as it goes on."""
 
     task: Task

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.deployment import Deployment
@@ -17,8 +18,7 @@ from mesos_gpu.mesos.documents import TaskInfo, TaskStatus
 from mesos_gpu.mesos.ids import AgentId, FrameworkId, OfferId, Role, TaskId
 
 
-@dataclass(frozen=True, slots=True)
-class Save:
+class Save(Struct, frozen=True):
     """What must be on disk before anything else is done. None under a key: forget it.
 
     `apps` has new versions; with None an app goes away with all its versions.
@@ -40,8 +40,7 @@ class Save:
     """The new one; None when it has not changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """Accept an offer and start these tasks and groups on it; what is left of it is refused for a while.
 
     `operations` come before that: reserving and freeing, as Mesos' Offer.Operation. There may be no tasks.
@@ -67,34 +66,29 @@ class Launch:
         return [*self.task_infos, *(info for group in self.groups for info in group.task_infos)]
 
 
-@dataclass(frozen=True, slots=True)
-class Decline:
+class Decline(Struct, frozen=True):
     """Give offers back, and do not want them again for a while unless they have grown."""
 
     offer_ids: Sequence[OfferId]
     refuse_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Revive:
+class Revive(Struct, frozen=True):
     """Ask for offers: drop all filters, end suppression."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suppress:
+class Suppress(Struct, frozen=True):
     """Ask for no offers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(Struct, frozen=True):
     """End a task. Of one that the master does not know it tells what it knows of the agent, as in Reconcile."""
 
     task_id: TaskId
     agent_id: AgentId | None
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(Struct, frozen=True):
     """Send a message to the executor of a task; of one with a command alone that is its agent. It may get lost."""
 
     task_id: TaskId
@@ -103,15 +97,13 @@ class Tell:
     """Base64."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledge:
+class Acknowledge(Struct, frozen=True):
     """Tell the agent that this status has been taken note of."""
 
     status: TaskStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Reconcile:
+class Reconcile(Struct, frozen=True):
     """Ask for the state of these tasks, agents' ids by theirs; of every task that the master knows when there is none.
 
     Of a task on an unreachable agent a master says TASK_UNREACHABLE only to who names the agent, and TASK_UNKNOWN, the
@@ -121,28 +113,24 @@ class Reconcile:
     agents: Mapping[TaskId, AgentId]
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateRoles:
+class UpdateRoles(Struct, frozen=True):
     """Be a framework of these roles: those that apps run in."""
 
     roles: Sequence[Role]
 
 
-@dataclass(frozen=True, slots=True)
-class Resubscribe:
+class Resubscribe(Struct, frozen=True):
     """Start over with the master, as a new framework."""
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Struct, frozen=True):
     """Send an event to the listeners of /v2/events; the timestamp is added on the way."""
 
     kind: str
     fields: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What the API call at hand is answered with."""
 
     deployment_id: str
@@ -152,15 +140,13 @@ class Answer:
     """The plan, as it was before its first step."""
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
+class Say(Struct, frozen=True):
     """Write a line to the log."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(Struct, frozen=True):
     """End this process with an error: going on would do harm."""
 
     reason: str

@@ -7,8 +7,9 @@ writes down each change; so what is on disk cannot fall behind what is decided.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.definitions.app_ids import top_group
 from mesos_gpu.marathon.definitions.runspec import RunSpec

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from mesos_gpu.marathon.model.usage import Reading
 from mesos_gpu.marathon.state.actions import Call
@@ -12,8 +13,7 @@ from mesos_gpu.mesos.documents import OfferDocument, TaskStatus
 from mesos_gpu.mesos.ids import FrameworkId, TaskId
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """When an event is handled, and where the ids come from that are made then."""
 
     now_s: float
@@ -21,8 +21,7 @@ class Moment:
     """Returns a UUID as text that nothing has yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subscribed:
+class Subscribed(Struct, frozen=True):
     """The master took us in under this framework id."""
 
     framework_id: FrameworkId
@@ -32,62 +31,53 @@ class Subscribed:
     """The master's region, where it is in one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnected:
+class Disconnected(Struct, frozen=True):
     """The connection to the master is gone; the driver makes a new one by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
+class Offered(Struct, frozen=True):
     """Offers, as Mesos' v1 documents."""
 
     offers: Sequence[OfferDocument]
 
 
-@dataclass(frozen=True, slots=True)
-class Rescinded:
+class Rescinded(Struct, frozen=True):
     """An offer is void: its agent is gone or being drained, or another one is owed it."""
 
     offer_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """A task status, as Mesos' v1 document."""
 
     status: TaskStatus
 
 
-@dataclass(frozen=True, slots=True)
-class FrameworkError:
+class FrameworkError(Struct, frozen=True):
     """The master refuses us for good, in its words."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallFailed:
+class CallFailed(Struct, frozen=True):
     """A call to the master did not get through, or was refused."""
 
     call: Call
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """What agents measured of tasks since the last time, by task id; `instances` says whose each is."""
 
     readings: Mapping[TaskId, Reading]
     instances: Mapping[TaskId, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """Time has passed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PutApps:
+class PutApps(Struct, frozen=True):
     """Set apps to what these documents say, as the API got them; each has its `id`.
 
     `create` decides about apps that do not exist: True (and those that do are refused), False (refused), or None for
@@ -102,8 +92,7 @@ class PutApps:
     partial: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class PutPod:
+class PutPod(Struct, frozen=True):
     """Create a pod (`create`), or change one that exists, to what a whole definition says."""
 
     document: Mapping[str, Any]
@@ -112,8 +101,7 @@ class PutPod:
     create: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveApp:
+class RemoveApp(Struct, frozen=True):
     """Remove an app, or a pod, and end its tasks."""
 
     app_id: str
@@ -121,8 +109,7 @@ class RemoveApp:
     force: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class RestartApp:
+class RestartApp(Struct, frozen=True):
     """Replace every instance of an app, following its upgrade strategy."""
 
     app_id: str
@@ -130,8 +117,7 @@ class RestartApp:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class KillTasks:
+class KillTasks(Struct, frozen=True):
     """End tasks, named by their own ids or their instances'.
 
     Their app starts new ones, unless `scale` lowers the number of its instances by as many. `wipe` gives the
@@ -145,8 +131,7 @@ class KillTasks:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CancelDeployment:
+class CancelDeployment(Struct, frozen=True):
     """Stop a deployment where it is (`force`), or restore its apps as they were."""
 
     deployment_id: str
@@ -154,15 +139,13 @@ class CancelDeployment:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResetDelay:
+class ResetDelay(Struct, frozen=True):
     """Let an app start again at once, whatever its backoff."""
 
     app_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class PutGroup:
+class PutGroup(Struct, frozen=True):
     """Set a group, and what is in it, to what a document says.
 
     `create` decides about a group that exists: True refuses it, None changes it. A document of `version` alone goes
@@ -176,8 +159,7 @@ class PutGroup:
     create: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveGroup:
+class RemoveGroup(Struct, frozen=True):
     """Remove a group, and everything in it."""
 
     group_id: str
@@ -185,8 +167,7 @@ class RemoveGroup:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EnforceRole:
+class EnforceRole(Struct, frozen=True):
     """Say whether the apps of a top-level group must have its role."""
 
     group_id: str
@@ -194,8 +175,7 @@ class EnforceRole:
     enforce_role: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HealthChecked:
+class HealthChecked(Struct, frozen=True):
     """A health check that Marathon runs itself has a result; `index` is its place in the app's `healthChecks`."""
 
     task_id: TaskId
@@ -204,8 +184,7 @@ class HealthChecked:
     cause: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadinessChecked:
+class ReadinessChecked(Struct, frozen=True):
     """A readiness check has a result; `response` is the endpoint's last answer, where the app wants it kept."""
 
     task_id: TaskId
@@ -214,8 +193,7 @@ class ReadinessChecked:
     response: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PutJob:
+class PutJob(Struct, frozen=True):
     """Create a job (`create`), or change one that exists; its schedules change only with `with_schedules`."""
 
     document: Mapping[str, Any]
@@ -223,16 +201,14 @@ class PutJob:
     with_schedules: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveJob:
+class RemoveJob(Struct, frozen=True):
     """Forget a job. One with active runs is only removed with `stop_runs`, which ends them."""
 
     job_id: str
     stop_runs: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PutSchedule:
+class PutSchedule(Struct, frozen=True):
     """Give a job a schedule (`create`), or replace one that it has."""
 
     job_id: str
@@ -240,24 +216,21 @@ class PutSchedule:
     create: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveSchedule:
+class RemoveSchedule(Struct, frozen=True):
     """Take a schedule from a job."""
 
     job_id: str
     schedule_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class StartRun:
+class StartRun(Struct, frozen=True):
     """Start a run of a job now, under this id."""
 
     job_id: str
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class StopRun:
+class StopRun(Struct, frozen=True):
     """End a run of a job."""
 
     job_id: str

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+
+from msgspec import Struct, field
 
 from mesos_gpu.marathon.state.turns import Turn
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(Struct, frozen=True):
     """Instances by what they have in common (`RunSpec.alike`), each line in the order in which they began to wait."""
 
     by_kind: Mapping[str, tuple[Turn, ...]] = field(default_factory=dict)

@@ -9,8 +9,9 @@ Source: Marathon core/instance/Instance.scala, raml/PodStatusConversion.scala.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.definitions.timestamps import timestamp

@@ -6,17 +6,17 @@ Source: Marathon core/launchqueue/impl/OfferMatchStatistics.scala, raml/QueueInf
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from mesos_gpu.marathon.matching.matching import Reason
-from mesos_gpu.marathon.model.changed import changed
 from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.mesos.documents import OfferDocument
 
 
-@dataclass(frozen=True, slots=True)
-class UnusedOffer:
+class UnusedOffer(Struct, frozen=True):
     """The last offer of one agent that did not fit, and why."""
 
     offer: OfferDocument
@@ -24,8 +24,7 @@ class UnusedOffer:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """How near an app is to its start, where an order of what waits was asked for. The first has `number` 1.
 
     Of the `size` members of its next gang (1 for an app without) `fits` have a place now.
@@ -41,8 +40,7 @@ class Place:
     """The app for which machines are kept before this one."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueEntry:
+class QueueEntry(Struct, frozen=True):
     """One app's time in the queue. `rejected` counts offers by their first reason since the last launch."""
 
     since_s: float
@@ -56,7 +54,7 @@ class QueueEntry:
 
     def used(self, now_s: float) -> QueueEntry:
         """Return the entry after an offer that fitted."""
-        return changed(self, processed=self.processed + 1, last_used_s=now_s, rejected={})
+        return replace(self, processed=self.processed + 1, last_used_s=now_s, rejected={})
 
 
 def funnel(counts: Mapping[Reason, int], processed: int) -> list[dict[str, Any]]:

@@ -6,11 +6,11 @@ Pure. A repeated run is known again by its command, image, role and GPUs, whatev
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.instances import Task
@@ -25,8 +25,7 @@ KEPT_S = 30 * 86400.0
 KEPT_KINDS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class _What:
+class _What(Struct, frozen=True):
     cmd: Any
     args: Any
     image: Any

@@ -5,7 +5,7 @@ Source: Marathon MarathonConf.scala, AllConf.scala and the *Config.scala that th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from mesos_gpu.marathon.definitions.app import AppRules
 from mesos_gpu.marathon.definitions.ports import LOCAL_PORT_MAX, LOCAL_PORT_MIN
@@ -17,8 +17,7 @@ MAX_VERSIONS = 50
 """Versions kept of one app (--zk_max_versions), by default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """One Marathon's configuration. Times are seconds."""
 
     rules: AppRules = field(default_factory=AppRules)

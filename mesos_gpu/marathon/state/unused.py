@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
 from typing_extensions import Self
 
 from mesos_gpu.marathon.matching.matching import Reason

@@ -7,10 +7,10 @@ named as Marathon's are in ZooKeeper (storage/repository/*.scala).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.deployment import Deployment
@@ -38,8 +38,7 @@ VERSIONED = frozenset({APPS, GROUPS})
 _THE_ONE = "id"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One thing that lasts. `version` is empty where the kind has none.
 
     `document` is None for what is to be forgotten; of a versioned kind, that is the key with all its versions.

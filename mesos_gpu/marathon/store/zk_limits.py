@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mesos_gpu.marathon.state.settings import MAX_VERSIONS
 
 
-@dataclass(frozen=True, slots=True)
-class ZkLimits:
+class ZkLimits(Struct, frozen=True):
     """`--zk_max_versions`, `--zk_compression`, `--zk_compression_threshold` and `--zk_max_node_size`, in bytes."""
 
     max_versions: int = MAX_VERSIONS

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from mesos_gpu.marathon.why.failure import Failure, container_of, failing, image_of
 from mesos_gpu.marathon.why.judge import Verdict, count_text, memory_levels, room
@@ -35,8 +37,7 @@ REASONS = {
 """Marathon's reasons (mesos/NoOfferMatchReason.scala) in words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """Why. `state` is one word: running, starting, stopped, delayed, blocked, impossible or waiting."""
 
     app: str

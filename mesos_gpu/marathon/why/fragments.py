@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.marathon.why.wish import wish_of
 from mesos_gpu.mesos.clients.agents import Agent
@@ -13,16 +14,14 @@ ASKED = ("gpus", "cpus", "mem")
 CAUSES = {"cpus": "CPUs", "mem": "memory", "gpus": "GPUs: no size is so small"}
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """What one instance asks for, and how many of that size run or wait."""
 
     amounts: Mapping[str, float]
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(Struct, frozen=True):
     """One machine: `free` GPUs, of which `stranded` are left when the mix fills it; `causes`: what lacks then."""
 
     agent_id: str

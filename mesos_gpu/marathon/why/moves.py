@@ -7,8 +7,9 @@ be room for it at once. Tasks that are bound to their place, or to each other, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.marathon.why.fragments import ASKED, Size, filled
 from mesos_gpu.marathon.why.wish import wish_of
@@ -24,8 +25,7 @@ Left = tuple[int, int, int]
 """Thousandths of GPUs, CPUs and MiB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Movable:
+class Movable(Struct, frozen=True):
     """A task that may run elsewhere as well."""
 
     app: str
@@ -34,16 +34,14 @@ class Movable:
     needs: Left
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """One task, and where it would go."""
 
     task: Movable
     to: str
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
+class Gain(Struct, frozen=True):
     """Moves that together make `gpus` more GPUs usable; none fewer would do as much as one."""
 
     moves: tuple[Move, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.why.wish import wish_of
@@ -21,8 +22,7 @@ CAUSES = {
 }
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Part:
+class Part(Struct, frozen=True, order=True):
     """What a task asks for of one shared card: GiB of its memory, slices, and CPUs and MiB beside it."""
 
     mem_gib: int
@@ -31,8 +31,7 @@ class Part:
     mem: float
 
 
-@dataclass(frozen=True, slots=True)
-class Remainder:
+class Remainder(Struct, frozen=True):
     """One shared card: GiB that are free, and how many are left when parts fill it; `causes`: what lacks then."""
 
     agent_id: str

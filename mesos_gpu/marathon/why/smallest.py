@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from mesos_gpu.marathon.matching.constraints import fulfilled
 from mesos_gpu.marathon.why.change import Change, Held, Step, amount_text, without_constraint
@@ -31,8 +32,7 @@ _TRIED = 20_000
 _FAULT_DOMAIN = ("@region", "@zone")
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What an app that waits has around it. `role` is its own, `limits` and `consumed` those of the role's quota."""
 
     agents: Sequence[Agent] = ()

@@ -9,7 +9,8 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import encode
@@ -21,8 +22,7 @@ PING = "mesos.internal.PingSlaveMessage"
 PONG = "mesos.internal.PongSlaveMessage"
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """How often agents are asked, and how many answers in a row may be missing."""
 
     interval_s: float = 15.0

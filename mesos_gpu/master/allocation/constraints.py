@@ -7,8 +7,9 @@ at least one of its groups hold. Attributes that are not text pass every compari
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.regex import Pattern
@@ -17,8 +18,7 @@ from mesos_gpu.mesos.resource import Document
 _PSEUDO = ("HOSTNAME", "REGION", "ZONE")
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
+class Constraint(Struct, frozen=True):
     """One selector and what its value must be."""
 
     selector: Document
@@ -26,8 +26,7 @@ class Constraint:
     """Takes the value, None when there is none, and whether it is text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Constraints:
+class Constraints(Struct, frozen=True):
     """The groups of one role."""
 
     groups: tuple[tuple[Constraint, ...], ...]

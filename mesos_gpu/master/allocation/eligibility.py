@@ -7,8 +7,9 @@ isFiltered, allocatable).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from mesos_gpu.master.allocation.constraints import Constraints
 from mesos_gpu.master.model.quantities import Quantities
@@ -20,8 +21,7 @@ Key = tuple[Role, FrameworkId]
 """(role, framework id)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """The flags that decide."""
 
     filter_gpu_resources: bool = True
@@ -31,8 +31,7 @@ class Rules:
     """An offer holds all of at least one of these; none means any offer will do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Struct, frozen=True):
     """One framework in one of its roles, wanting offers."""
 
     framework_id: FrameworkId
@@ -54,8 +53,7 @@ class Client:
         return self.role, self.framework_id
 
 
-@dataclass(frozen=True, slots=True)
-class Supply:
+class Supply(Struct, frozen=True):
     """One agent; both resources are unallocated. An inactive one counts in the total, and nothing of it is offered."""
 
     agent_id: AgentId
@@ -68,8 +66,7 @@ class Supply:
     """Its AgentInfo, for constraints."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(Struct, frozen=True):
     """What one client gets of one agent; unallocated."""
 
     client: Client

@@ -7,8 +7,9 @@ libprocess itself), src/master/constants.hpp (their names).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import Flag
@@ -65,8 +66,7 @@ def use_of(endpoint: str, method: str) -> str:
     return _USES.get(endpoint, READONLY)
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """What the flags come to. `secrets` None: this master knows none. `live` keeps what files say."""
 
     gate: Gate

@@ -6,8 +6,9 @@ Source: Mesos src/master/master.cpp (deactivate, checkAndTransitionDrainingAgent
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.master.decisions import operations

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from mesos_gpu.errors import BadInput, Forbidden, ProtocolError
 from mesos_gpu.master.decisions import driver_subscriptions

@@ -6,8 +6,9 @@ Source of the messages: Mesos src/messages/messages.proto.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.mesos.documents import TaskStatus
@@ -17,36 +18,30 @@ from mesos_gpu.mesos.resource import Document
 NOT_ANSWERING = "health check timed out"
 
 
-class AgentNews:
+class AgentNews(Struct, frozen=True):
     """What comes from an agent, or from the watch over it."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Register(AgentNews):
+class Register(AgentNews, frozen=True):
     """RegisterSlaveMessage: an agent without an id wants to be one of ours."""
 
     report: Report
 
 
-@dataclass(frozen=True, slots=True)
-class Reregister(AgentNews):
+class Reregister(AgentNews, frozen=True):
     """ReregisterSlaveMessage: an agent with an id is back, after its restart, ours, a broken link, or silence."""
 
     report: Report
 
 
-@dataclass(frozen=True, slots=True)
-class Unregister(AgentNews):
+class Unregister(AgentNews, frozen=True):
     """UnregisterSlaveMessage from `pid`: an agent leaves for good."""
 
     agent_id: AgentId
     pid: str
 
 
-@dataclass(frozen=True, slots=True)
-class AgentUpdate(AgentNews):
+class AgentUpdate(AgentNews, frozen=True):
     """UpdateSlaveMessage from `pid`; what it does not say is None.
 
     `resource_version_uuid` is the version that tasks must name, `operations` are those on the agent.
@@ -58,8 +53,7 @@ class AgentUpdate(AgentNews):
     operations: Sequence[Document] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StatusUpdate(AgentNews):
+class StatusUpdate(AgentNews, frozen=True):
     """StatusUpdateMessage: a TaskStatus with its uuid; `latest_state` is the task's newest state there."""
 
     agent_id: AgentId
@@ -68,8 +62,7 @@ class StatusUpdate(AgentNews):
     latest_state: str
 
 
-@dataclass(frozen=True, slots=True)
-class OperationStatus(AgentNews):
+class OperationStatus(AgentNews, frozen=True):
     """UpdateOperationStatusMessage; `operation_uuid` is base64 of 16 bytes, `status` an OperationStatus."""
 
     agent_id: AgentId
@@ -77,8 +70,7 @@ class OperationStatus(AgentNews):
     status: Document
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorExited(AgentNews):
+class ExecutorExited(AgentNews, frozen=True):
     """ExitedExecutorMessage: a framework's own executor has ended, with this status as wait(2) gives it."""
 
     agent_id: AgentId
@@ -87,8 +79,7 @@ class ExecutorExited(AgentNews):
     status: int
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorMessage(AgentNews):
+class ExecutorMessage(AgentNews, frozen=True):
     """ExecutorToFrameworkMessage: bytes (base64) from an executor to its scheduler."""
 
     agent_id: AgentId
@@ -97,23 +88,20 @@ class ExecutorMessage(AgentNews):
     data: str
 
 
-@dataclass(frozen=True, slots=True)
-class LinkBroken(AgentNews):
+class LinkBroken(AgentNews, frozen=True):
     """The connection to whoever is at `pid` broke: an agent, or a scheduler's driver."""
 
     pid: str
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSilent(AgentNews):
+class AgentSilent(AgentNews, frozen=True):
     """An agent has not answered, or not come back, for too long; `why` is for people."""
 
     agent_id: AgentId
     why: str = NOT_ANSWERING
 
 
-@dataclass(frozen=True, slots=True)
-class AgentsMissing(AgentNews):
+class AgentsMissing(AgentNews, frozen=True):
     """Agents of the registry did not come back within `--agent_reregister_timeout` of our start."""
 
     agent_ids: Sequence[AgentId]

@@ -6,24 +6,23 @@ Source of the calls: Mesos include/mesos/v1/scheduler/scheduler.proto, message C
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from mesos_gpu.mesos.documents import FrameworkInfo
 from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.resource import Document
 
 
-@dataclass(frozen=True, slots=True)
-class Subscribe:
+class Subscribe(Struct, frozen=True):
     """SUBSCRIBE over a new stream; `body` is a Call.Subscribe."""
 
     stream_id: str
     body: Document
 
 
-@dataclass(frozen=True, slots=True)
-class DriverSubscribes:
+class DriverSubscribes(Struct, frozen=True):
     """A driver at `pid` asks to be subscribed.
 
     `info` is a v1 FrameworkInfo, `principal` what the driver has authenticated as.
@@ -38,137 +37,100 @@ class DriverSubscribes:
     principal: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DriverAborted:
+class DriverAborted(Struct, frozen=True):
     """DeactivateFrameworkMessage: a framework's driver lives and wants no offers."""
 
     framework_id: FrameworkId
 
 
-@dataclass(frozen=True, slots=True)
-class StreamClosed:
+class StreamClosed(Struct, frozen=True):
     """A scheduler's stream has ended, from whichever side; of a driver none does (see LinkBroken)."""
 
     stream_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
+class Called(Struct, frozen=True):
     """A framework has made a call of this type, such as ACCEPT: it counts, whatever becomes of it."""
 
     framework_id: FrameworkId
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatSent:
+class HeartbeatSent(Struct, frozen=True):
     """A stream has sent a heartbeat by itself."""
 
     stream_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class FrameworkCall:
+class FrameworkCall(Struct, frozen=True):
     """A call of a framework that is subscribed; `body` is what its document has under the name of its type."""
 
     framework_id: FrameworkId
     body: Document
 
 
-class UpdateFramework(FrameworkCall):
+class UpdateFramework(FrameworkCall, frozen=True):
     """UPDATE_FRAMEWORK: other roles, name, constraints. Refused with BadInput, or Forbidden."""
 
-    __slots__ = ()
 
-
-class Accept(FrameworkCall):
+class Accept(FrameworkCall, frozen=True):
     """ACCEPT: operations on the resources of offers, launches among them."""
 
-    __slots__ = ()
 
-
-class Decline(FrameworkCall):
+class Decline(FrameworkCall, frozen=True):
     """DECLINE: offers are not wanted."""
 
-    __slots__ = ()
 
-
-class AcceptInverseOffers(FrameworkCall):
+class AcceptInverseOffers(FrameworkCall, frozen=True):
     """ACCEPT_INVERSE_OFFERS: it will leave the machine."""
 
-    __slots__ = ()
 
-
-class DeclineInverseOffers(FrameworkCall):
+class DeclineInverseOffers(FrameworkCall, frozen=True):
     """DECLINE_INVERSE_OFFERS: it will not."""
 
-    __slots__ = ()
 
-
-class Revive(FrameworkCall):
+class Revive(FrameworkCall, frozen=True):
     """REVIVE: offers are wanted again, those that were refused too."""
 
-    __slots__ = ()
 
-
-class Suppress(FrameworkCall):
+class Suppress(FrameworkCall, frozen=True):
     """SUPPRESS: no offers are wanted."""
 
-    __slots__ = ()
 
-
-class Kill(FrameworkCall):
+class Kill(FrameworkCall, frozen=True):
     """KILL: a task is to end."""
 
-    __slots__ = ()
 
-
-class Acknowledge(FrameworkCall):
+class Acknowledge(FrameworkCall, frozen=True):
     """ACKNOWLEDGE: a task's status has arrived."""
 
-    __slots__ = ()
 
-
-class Reconcile(FrameworkCall):
+class Reconcile(FrameworkCall, frozen=True):
     """RECONCILE: what state are these tasks in, or all of them?"""
 
-    __slots__ = ()
 
-
-class Shutdown(FrameworkCall):
+class Shutdown(FrameworkCall, frozen=True):
     """SHUTDOWN: an executor is to end."""
 
-    __slots__ = ()
 
-
-class Message(FrameworkCall):
+class Message(FrameworkCall, frozen=True):
     """MESSAGE: bytes for an executor."""
 
-    __slots__ = ()
 
-
-class Teardown(FrameworkCall):
+class Teardown(FrameworkCall, frozen=True):
     """TEARDOWN: the framework is to be removed, with all that it runs."""
 
-    __slots__ = ()
 
-
-class Request(FrameworkCall):
+class Request(FrameworkCall, frozen=True):
     """REQUEST: resources are wanted, to which the stock allocator does not listen."""
 
-    __slots__ = ()
 
-
-class ReconcileOperations(FrameworkCall):
+class ReconcileOperations(FrameworkCall, frozen=True):
     """RECONCILE_OPERATIONS: what state are these operations in, or all of them?"""
 
-    __slots__ = ()
 
-
-class AcknowledgeOperationStatus(FrameworkCall):
+class AcknowledgeOperationStatus(FrameworkCall, frozen=True):
     """ACKNOWLEDGE_OPERATION_STATUS: an operation's status has arrived."""
-
-    __slots__ = ()
 
 
 Call: TypeAlias = (

@@ -6,8 +6,9 @@ Each but the first follows an action `Store` that named it. What else happened m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from mesos_gpu.master.model.model import Drain
 from mesos_gpu.master.model.policy import MachineKey
@@ -20,26 +21,21 @@ from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
 
-class Stored:
+class Stored(Struct, frozen=True):
     """A change of the registry that is durable."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Elected(Stored):
+class Elected(Stored, frozen=True):
     """This master leads, which the registry says now, beside what it held before; `record` is not to be changed."""
 
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
-class NothingStored(Stored):
+class NothingStored(Stored, frozen=True):
     """All that was asked for before is durable."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentAdmitted(Stored):
+class AgentAdmitted(Stored, frozen=True):
     """A new agent has a place, under this id; those in `instead_of`, which were at its address, have lost theirs."""
 
     agent_id: AgentId
@@ -47,8 +43,7 @@ class AgentAdmitted(Stored):
     instead_of: tuple[AgentId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AgentReadmitted(Stored):
+class AgentReadmitted(Stored, frozen=True):
     """An agent that came back has a place again, at `pid` and with this AgentInfo."""
 
     agent_id: AgentId
@@ -56,8 +51,7 @@ class AgentReadmitted(Stored):
     info: AgentInfo
 
 
-@dataclass(frozen=True, slots=True)
-class AgentUnreachable(Stored):
+class AgentUnreachable(Stored, frozen=True):
     """An agent that was here is unreachable, since when and why."""
 
     agent_id: AgentId
@@ -65,16 +59,14 @@ class AgentUnreachable(Stored):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class MissingAgentUnreachable(Stored):
+class MissingAgentUnreachable(Stored, frozen=True):
     """An agent that never came back after our start is unreachable, since when."""
 
     agent_id: AgentId
     since: Moment
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRemoved(Stored):
+class AgentRemoved(Stored, frozen=True):
     """An agent is out for good; `cause` is for people, `counted` the last part of the metric that counts it."""
 
     agent_id: AgentId
@@ -82,75 +74,65 @@ class AgentRemoved(Stored):
     counted: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AgentDeactivated(Stored):
+class AgentDeactivated(Stored, frozen=True):
     """An agent is not to be offered; with `drain`, it is to end its tasks."""
 
     agent_id: AgentId
     drain: Drain | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AgentReactivated(Stored):
+class AgentReactivated(Stored, frozen=True):
     """An agent may be offered again."""
 
     agent_id: AgentId
 
 
-@dataclass(frozen=True, slots=True)
-class AgentDrained(Stored):
+class AgentDrained(Stored, frozen=True):
     """An agent that was to be drained runs nothing any more; `drain` says so."""
 
     agent_id: AgentId
     drain: Drain
 
 
-@dataclass(frozen=True, slots=True)
-class AgentGone(Stored):
+class AgentGone(Stored, frozen=True):
     """An operator said at that moment that an agent is gone for good."""
 
     agent_id: AgentId
     since: Moment
 
 
-@dataclass(frozen=True, slots=True)
-class AgentsForgotten(Stored):
+class AgentsForgotten(Stored, frozen=True):
     """Agents that were unreachable, or gone, for too long, or were too many, are forgotten."""
 
     unreachable: tuple[AgentId, ...]
     gone: tuple[AgentId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WeightsSet(Stored):
+class WeightsSet(Stored, frozen=True):
     """Roles have these weights."""
 
     weights: Mapping[Role, float]
 
 
-@dataclass(frozen=True, slots=True)
-class QuotasSet(Stored):
+class QuotasSet(Stored, frozen=True):
     """Roles have these quotas."""
 
     quotas: Mapping[Role, Quota]
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleSet(Stored):
+class ScheduleSet(Stored, frozen=True):
     """This is the schedule of maintenance."""
 
     schedule: Document
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenanceStarted(Stored):
+class MaintenanceStarted(Stored, frozen=True):
     """These machines are down."""
 
     machines: frozenset[MachineKey]
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenanceStopped(Stored):
+class MaintenanceStopped(Stored, frozen=True):
     """These machines are up, and out of the schedule."""
 
     machines: frozenset[MachineKey]

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from mesos_gpu.mesos.ids import FrameworkId
 
 
-class Timer:
+class Timer(Struct, frozen=True):
     """Something is due."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Tick(Timer):
+class Tick(Timer, frozen=True):
     """One allocation interval is over: refusals and offers may have run out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allocate(Timer):
+class Allocate(Timer, frozen=True):
     """What changed in this turn of the loop is through: offer what is free."""
 
 
-@dataclass(frozen=True, slots=True)
-class FailoverExpired(Timer):
+class FailoverExpired(Timer, frozen=True):
     """A framework's time to come back is over, unless it subscribed since: then its epoch is another."""
 
     framework_id: FrameworkId
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class CollectRegistry(Timer):
+class CollectRegistry(Timer, frozen=True):
     """`--registry_gc_interval` is over: agents that were away for too long may be forgotten."""
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from msgspec import Struct
+
 from mesos_gpu.master.model.documents import Operation, Task, capabilities_of, roles_of
 from mesos_gpu.master.model.shared_volumes import free_of
 from mesos_gpu.mesos.documents import AgentInfo, ExecutorInfo, FrameworkInfo, OfferDocument
@@ -23,8 +25,7 @@ NOTHING = Resources()
 _Key = TypeVar("_Key", FrameworkId, tuple[Role, FrameworkId])
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """Resources of one agent for one role of one framework; `resources` are allocated to that role."""
 
     id: OfferId
@@ -131,8 +132,7 @@ class Framework:
         return seen_by(state, partition_aware=self.partition_aware)
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Struct, frozen=True):
     """An operator wants an agent empty; `config` is a v1 DrainConfig."""
 
     config: Document
@@ -239,8 +239,7 @@ class Agent:
             self.offered = self.offered - offer.resources
 
 
-@dataclass(frozen=True, slots=True)
-class KnownAgent:
+class KnownAgent(Struct, frozen=True):
     """An agent of the registry that is not here: `since_s` is when it became unreachable, None while it may return."""
 
     info: AgentInfo

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct, field
 
 from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.mesos.ids import Role, role_problem
@@ -21,8 +23,7 @@ _MOST = 1000**4
 FORCE = " (use 'force' flag to bypass this check)"
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(Struct, frozen=True):
     """Thousandths by name. A name without a guarantee has none; one without a limit is not limited."""
 
     guarantees: Quantities = field(default_factory=dict)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadResources, ProtocolError
 from mesos_gpu.mesos.conversions import with_kept
@@ -20,8 +21,7 @@ from mesos_gpu.mesos.resources import Resources, validate
 _VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """What an agent says of itself when it (re-)registers; `info` is a v1 AgentInfo."""
 
     pid: str

@@ -7,8 +7,10 @@ src/master/master.cpp (_accept).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resource import Resource
@@ -55,8 +57,7 @@ def uses(resources: Resources, volumes: Iterable[Resource]) -> bool:
     return any((volume.role, volume.persistence_id) in ids for volume in volumes)
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Struct, frozen=True):
     """What is left of the offers of an ACCEPT. One copy of what is shared serves any number of its tasks."""
 
     resources: Resources

@@ -7,8 +7,9 @@ Source: Mesos src/master/registry_operations.cpp, weights.cpp, quota.cpp, mainte
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from mesos_gpu.master.model.model import Drain, KnownAgent
 from mesos_gpu.master.model.policy import MachineKey
@@ -25,8 +26,7 @@ class Operation(Protocol):
         """Make the change; return whether there was any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
+class Nothing(Struct, frozen=True):
     """No change: what follows it waits for all that was asked for before."""
 
     def apply(self, record: Record) -> bool:
@@ -34,8 +34,7 @@ class Nothing:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Lead:
+class Lead(Struct, frozen=True):
     """A master leads: from now on no earlier one can write."""
 
     master_id: str
@@ -46,8 +45,7 @@ class Lead:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Admit:
+class Admit(Struct, frozen=True):
     """An agent is one of ours: it is new, is other than it was, or came back (AdmitSlave, MarkSlaveReachable).
 
     Those in `instead_of` are known no more: it has their address.
@@ -69,8 +67,7 @@ class Admit:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class MarkUnreachable:
+class MarkUnreachable(Struct, frozen=True):
     """An agent does not answer, or did not come back (MarkSlaveUnreachable)."""
 
     agent_id: AgentId
@@ -85,8 +82,7 @@ class MarkUnreachable:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(Struct, frozen=True):
     """Agents left for good (RemoveSlave)."""
 
     agent_ids: tuple[AgentId, ...]
@@ -99,8 +95,7 @@ class Remove:
         return bool(left)
 
 
-@dataclass(frozen=True, slots=True)
-class MarkGone:
+class MarkGone(Struct, frozen=True):
     """An operator says that an agent never comes back (MarkSlaveGone)."""
 
     agent_id: AgentId
@@ -117,8 +112,7 @@ class MarkGone:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Prune:
+class Prune(Struct, frozen=True):
     """Agents that were unreachable or gone for long, or are too many, are forgotten."""
 
     unreachable: tuple[AgentId, ...]
@@ -136,8 +130,7 @@ class Prune:
         return changed
 
 
-@dataclass(frozen=True, slots=True)
-class Deactivate:
+class Deactivate(Struct, frozen=True):
     """An agent is not to be offered; with a `drain`, it is to be emptied (DeactivateAgent, DrainAgent)."""
 
     agent_id: AgentId
@@ -153,8 +146,7 @@ class Deactivate:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class MarkDrained:
+class MarkDrained(Struct, frozen=True):
     """An agent that was to be emptied is (MarkAgentDrained)."""
 
     agent_id: AgentId
@@ -168,8 +160,7 @@ class MarkDrained:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Reactivate:
+class Reactivate(Struct, frozen=True):
     """An agent may be offered again (ReactivateAgent)."""
 
     agent_id: AgentId
@@ -182,8 +173,7 @@ class Reactivate:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class SetWeights:
+class SetWeights(Struct, frozen=True):
     """Weights of roles, by role (UpdateWeights)."""
 
     weights: Mapping[Role, float]
@@ -195,8 +185,7 @@ class SetWeights:
         return record.policy.weights != before
 
 
-@dataclass(frozen=True, slots=True)
-class SetQuotas:
+class SetQuotas(Struct, frozen=True):
     """Quotas of roles, by role; the default one is none (UpdateQuota)."""
 
     quotas: Mapping[Role, Quota]
@@ -208,8 +197,7 @@ class SetQuotas:
         return record.policy.quotas != before
 
 
-@dataclass(frozen=True, slots=True)
-class SetSchedule:
+class SetSchedule(Struct, frozen=True):
     """A maintenance schedule (UpdateSchedule)."""
 
     schedule: Document
@@ -221,8 +209,7 @@ class SetSchedule:
         return record.policy != before
 
 
-@dataclass(frozen=True, slots=True)
-class StartMaintenance:
+class StartMaintenance(Struct, frozen=True):
     """Machines go down."""
 
     machines: frozenset[MachineKey]
@@ -232,8 +219,7 @@ class StartMaintenance:
         return record.policy.bring_down(self.machines)
 
 
-@dataclass(frozen=True, slots=True)
-class StopMaintenance:
+class StopMaintenance(Struct, frozen=True):
     """Machines are up again."""
 
     machines: frozenset[MachineKey]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.registry.operations import Operation
@@ -18,8 +19,7 @@ from mesos_gpu.master.registry.operations import Operation
 Follows = TypeVar("Follows")
 
 
-@dataclass(frozen=True, slots=True)
-class Batch(Generic[Follows]):
+class Batch(Struct, Generic[Follows], frozen=True):
     """Changes that become durable together: with `record` written, or at once where that is None."""
 
     record: Record | None

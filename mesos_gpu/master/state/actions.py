@@ -5,8 +5,9 @@ Documents are v1; agent_link turns them into internal messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from mesos_gpu.master.events.stored import StoredEvent
 from mesos_gpu.master.registry.operations import Operation
@@ -15,23 +16,20 @@ from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 
 
-@dataclass(frozen=True, slots=True)
-class SendEvent:
+class SendEvent(Struct, frozen=True):
     """One event on a scheduler's stream."""
 
     stream_id: str
     event: Document
 
 
-@dataclass(frozen=True, slots=True)
-class CloseStream:
+class CloseStream(Struct, frozen=True):
     """End a scheduler's stream after what was sent on it."""
 
     stream_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """Change the registry; when that is durable, and not before, `then` happens.
 
     Other events come in between: `then` finds the books as they left them. What stands behind a Store in a list of
@@ -42,8 +40,7 @@ class Store:
     then: StoredEvent
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitFailover:
+class AwaitFailover(Struct, frozen=True):
     """Report `FailoverExpired(framework_id, epoch)` after `delay_s` seconds."""
 
     framework_id: FrameworkId
@@ -51,46 +48,40 @@ class AwaitFailover:
     delay_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class ObserveAgent:
+class ObserveAgent(Struct, frozen=True):
     """Link to the agent and ping it; it is new, or came back."""
 
     agent_id: AgentId
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetAgent:
+class ForgetAgent(Struct, frozen=True):
     """Stop pinging the agent and close the link to it; with `silent`, what has not arrived yet never will."""
 
     agent_id: AgentId
     silent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRegistered:
+class AgentRegistered(Struct, frozen=True):
     """Tell an agent its id."""
 
     agent_id: AgentId
 
 
-@dataclass(frozen=True, slots=True)
-class AgentReregistered:
+class AgentReregistered(Struct, frozen=True):
     """Welcome an agent back; `reconciliations` are the tasks that it did not list, by framework."""
 
     agent_id: AgentId
     reconciliations: list[Document] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownAgent:
+class ShutdownAgent(Struct, frozen=True):
     """Tell whoever is at `pid` that it may not be an agent here."""
 
     pid: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunTask:
+class RunTask(Struct, frozen=True):
     """Start a task; `launch_executor` when the agent has no executor for it yet."""
 
     agent_id: AgentId
@@ -99,8 +90,7 @@ class RunTask:
     launch_executor: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RunTaskGroup:
+class RunTaskGroup(Struct, frozen=True):
     """Start tasks that share one executor; `launch_executor` when the agent does not have it yet."""
 
     agent_id: AgentId
@@ -110,16 +100,14 @@ class RunTaskGroup:
     launch_executor: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DrainAgent:
+class DrainAgent(Struct, frozen=True):
     """Have an agent end all its tasks; `config` is a DrainConfig."""
 
     agent_id: AgentId
     config: Document
 
 
-@dataclass(frozen=True, slots=True)
-class KillTask:
+class KillTask(Struct, frozen=True):
     """Ask for the end of a task."""
 
     agent_id: AgentId
@@ -128,8 +116,7 @@ class KillTask:
     kill_policy: Document | None
 
 
-@dataclass(frozen=True, slots=True)
-class AcknowledgeStatus:
+class AcknowledgeStatus(Struct, frozen=True):
     """Pass on that the scheduler has a status; `uuid` is base64 of its 16 bytes."""
 
     agent_id: AgentId
@@ -138,24 +125,21 @@ class AcknowledgeStatus:
     uuid: str
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateFramework:
+class UpdateFramework(Struct, frozen=True):
     """Tell an agent what a framework looks like now; it resends what was not acknowledged."""
 
     agent_id: AgentId
     framework_info: FrameworkInfo
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownFramework:
+class ShutdownFramework(Struct, frozen=True):
     """Have an agent end all of a framework."""
 
     agent_id: AgentId
     framework_id: FrameworkId
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownExecutor:
+class ShutdownExecutor(Struct, frozen=True):
     """Have an agent end one executor."""
 
     agent_id: AgentId
@@ -163,8 +147,7 @@ class ShutdownExecutor:
     executor_id: ExecutorId
 
 
-@dataclass(frozen=True, slots=True)
-class MessageExecutor:
+class MessageExecutor(Struct, frozen=True):
     """Pass bytes (base64) from a scheduler to its executor."""
 
     agent_id: AgentId
@@ -173,8 +156,7 @@ class MessageExecutor:
     data: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyOperation:
+class ApplyOperation(Struct, frozen=True):
     """Have an agent do an operation that is done in our books; `framework_id` is None for an operator's."""
 
     agent_id: AgentId
@@ -183,15 +165,13 @@ class ApplyOperation:
     framework_id: FrameworkId | None
 
 
-@dataclass(frozen=True, slots=True)
-class KeepResources:
+class KeepResources(Struct, frozen=True):
     """Tell an agent that knows no operations all that is reserved and created on it."""
 
     agent_id: AgentId
 
 
-@dataclass(frozen=True, slots=True)
-class AcknowledgeOperation:
+class AcknowledgeOperation(Struct, frozen=True):
     """Tell an agent that the status of an operation was heard; both are base64 of 16 bytes."""
 
     agent_id: AgentId
@@ -199,16 +179,14 @@ class AcknowledgeOperation:
     operation_uuid: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReconcileOperations:
+class ReconcileOperations(Struct, frozen=True):
     """Ask an agent about operations that it did not list."""
 
     agent_id: AgentId
     uuids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Warn:
+class Warn(Struct, frozen=True):
     """Tell the operator, in the log, why something was refused without an answer.
 
     What belongs to the `usual` course of things, so that nobody can or need act on it, is no warning there.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from mesos_gpu.master.allocation.eligibility import Rules
 from mesos_gpu.master.allocation.random_sorter import Draw
@@ -10,8 +10,7 @@ from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.security.authorization import OPEN, Acls
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """Flags that decisions need."""
 
     rules: Rules = field(default_factory=Rules)

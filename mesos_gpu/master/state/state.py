@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.master.allocation.allocator_feed import AllocatorFeed
 from mesos_gpu.master.allocation.filters import Filters
@@ -39,8 +40,7 @@ from mesos_gpu.mesos.resource import Document
 MAX_COMPLETED_FRAMEWORKS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class News:
+class News(Struct, frozen=True):
     """Something that operators who subscribed are told; `kind` is the event's type, tasks are whole bodies."""
 
     kind: str

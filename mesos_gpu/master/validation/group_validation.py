@@ -6,7 +6,8 @@ Source: Mesos src/master/validation.cpp, namespace task::group.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.master.model.model import Agent, Framework, add
 from mesos_gpu.master.validation.validation import TASK_CHECKS, Launch, executor_problem, shares_cgroups
@@ -18,8 +19,7 @@ MIN_CPUS_MILLI, MIN_MEM_MILLI = 10, 32_000
 """What an executor of a group has at least: 0.01 CPUs and 32 MB."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLaunch:
+class GroupLaunch(Struct, frozen=True):
     """A task group that wants to be launched; resources are in the refined format and allocated to the offer's role.
 
     `tasks` are as the scheduler sent them otherwise: an ExecutorInfo of their own is still theirs.

@@ -6,8 +6,9 @@ Source: Mesos src/master/validation.cpp, namespace resource.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.mesos.ids import id_problem, role_problem
@@ -17,8 +18,7 @@ from mesos_gpu.mesos.resources import Resources, validate, validate_gpus
 Documents: TypeAlias = Sequence[Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """An operation that a framework asks for, or (None) an operator; its resources are in the refined format."""
 
     operation: Document

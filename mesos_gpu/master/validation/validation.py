@@ -6,9 +6,10 @@ Source: Mesos src/master/validation.cpp, namespace task; src/common/validation.c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.master.model.model import Agent, Framework
@@ -24,8 +25,7 @@ _CHECK_BODIES = {"COMMAND": "command", "HTTP": "http", "TCP": "tcp"}
 _NOT_NEGATIVE = ("delay_seconds", "interval_seconds", "timeout_seconds", "grace_period_seconds")
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(Struct, frozen=True, dict=True):
     """A task that wants to be launched: resources already in the refined format and allocated to the offer's role."""
 
     task: TaskInfo

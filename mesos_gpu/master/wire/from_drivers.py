@@ -7,7 +7,8 @@ Source: Mesos include/mesos/scheduler/scheduler.proto, src/messages/messages.pro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.master.events.schedulers import DriverSubscribes
@@ -22,8 +23,7 @@ _PREFIX = "mesos.internal."
 _NOT_FOR_DRIVERS = frozenset({"ACKNOWLEDGE_OPERATION_STATUS", "RECONCILE_OPERATIONS"})
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A call other than a subscription: `kind` as in v1, or DEACTIVATE; `body` is what v1 has under that name."""
 
     kind: str
@@ -33,8 +33,7 @@ class Asked:
     """Came as a message of its own: one from a framework whose link is broken is not answered with an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A subscription that is answered with an error at once."""
 
     error: str

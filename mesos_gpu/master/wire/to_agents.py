@@ -6,9 +6,9 @@ Source: Mesos src/messages/messages.proto.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import Struct
 from typing_extensions import assert_never
 
 from mesos_gpu.master.model.model import Agent
@@ -40,8 +40,7 @@ Message: TypeAlias = tuple[str, Document]
 """The name of a message, without its package, and its body."""
 
 
-@dataclass(frozen=True, slots=True)
-class Books:
+class Books(Struct, frozen=True):
     """What a message says that the action does not."""
 
     agent: Agent

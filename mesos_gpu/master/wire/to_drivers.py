@@ -7,7 +7,8 @@ offer, sendSlaveLost), src/messages/messages.proto.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.master.wire.agent_forms import NO_PID
 from mesos_gpu.mesos.ids import AgentId, FrameworkId, TaskId
@@ -17,8 +18,7 @@ from mesos_gpu.mesos.resource import Document
 _OF_STATUS = (("executor_id", "executor_id"), ("slave_id", "agent_id"), ("uuid", "uuid"))
 
 
-@dataclass(frozen=True, slots=True)
-class Books:
+class Books(Struct, frozen=True):
     """What a message says that the event does not."""
 
     framework_id: FrameworkId

@@ -8,8 +8,9 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos import recordio
@@ -19,8 +20,7 @@ NO_INPUT = "I/O switchboard server was disabled"
 """What an agent says of a container that takes no input, and of a session that has ended (Mesos src/slave/http.cpp)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """What a process wrote: to STDOUT, or to STDERR."""
 
     stderr: bool

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from mesos_gpu.mesos.security.authorization import Principal
 
 UNAUTHORIZED = "401 Unauthorized."
@@ -68,8 +70,7 @@ class Bearer:
         return Principal(claims=claims) if claims else None
 
 
-@dataclass(frozen=True, slots=True)
-class Realm:
+class Realm(Struct, frozen=True):
     """Endpoints with one way, or several, to show who one is."""
 
     name: str

@@ -21,6 +21,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, unique
 
+import msgspec
+from msgspec import Struct
+
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.resource import Document
 
@@ -49,13 +52,12 @@ class Progress(Enum):
     BROKEN = "broken off"
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """What a side has to say about a message, if anything, and where it stands then. `why` tells of a broken one."""
 
     progress: Progress
     name: str | None = None
-    document: Document = field(default_factory=dict)
+    document: Document = msgspec.field(default_factory=dict)
     why: str = ""
     principal: str | None = None
 

@@ -4,16 +4,16 @@ and _roles (src/common/http.hpp, ObjectApprovers; src/authorizer/local/authorize
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.security.authorization import OPEN, Acls, Principal
 
 
-@dataclass(frozen=True, slots=True)
-class Viewer:
+class Viewer(Struct, frozen=True):
     """Somebody who looks. Infos are documents as in Mesos' JSON."""
 
     acls: Acls = OPEN

@@ -7,10 +7,10 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.container import ContainerConfig, Containerizer
 from mesos_gpu.container.attached.switchboard import MAX_BEHIND, Attachment, Switchboard

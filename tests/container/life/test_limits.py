@@ -7,9 +7,9 @@ machine that has cgroups of version 2 alone.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.container.life.opening import usual_hardening
 from tests.support.container.box import Box, freeze

@@ -7,10 +7,10 @@ import json
 import os
 import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.container import ContainerConfig
 from mesos_gpu.container.attached.switchboard import Attachment

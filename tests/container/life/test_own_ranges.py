@@ -6,10 +6,10 @@ import asyncio
 import os
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.container import Containerizer
 from mesos_gpu.container.life.release import Releaser

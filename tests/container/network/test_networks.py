@@ -9,11 +9,11 @@ import signal
 import socket
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.container import Containerizer
 from mesos_gpu.container.network.netns import socket_in

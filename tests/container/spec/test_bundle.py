@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.container.spec.bundle import CAPABILITIES, HostSetting, compose, cpu_limits, device_rules, environment

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import dataclasses
 import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 
 from mesos_gpu.container.spec.config import ContainerConfig, ImageAsk, Volume, check_config, read_status
@@ -43,7 +43,7 @@ def test_an_ordinary_container_is_accepted() -> None:
 )
 def test_what_cannot_be_a_container_is_refused_in_words(change: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        check_config(dataclasses.replace(GOOD, **change))
+        check_config(msgspec.structs.replace(GOOD, **change))
 
 
 @pytest.mark.parametrize("status", [0, 1, 42, 127, 128, 255])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.api.gate import HttpSettings
 from mesos_gpu.marathon.state.actions import Decline, Kill, Launch

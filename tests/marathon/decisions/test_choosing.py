@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions.choosing import Choice
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s

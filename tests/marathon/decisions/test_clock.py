@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.matching.matching import GpuBehaviour

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 from uuid import UUID
@@ -11,6 +12,7 @@ from uuid import UUID
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions.orchestrator import handle, next_tick_s
 from mesos_gpu.marathon.engine.ids import ids_from
@@ -234,7 +236,9 @@ def test_in_any_history_gangs_start_whole_and_everything_ends(
 @settings(max_examples=examples(40))
 @given(st.lists(comes(), min_size=1, max_size=6), st.booleans(), st.integers(1, 5))
 def test_what_gives_way_does_so_once_for_each_that_needs_it(listed: list[Comes], batched: bool, instances: int) -> None:
-    asked = [replace(each, priority=1 + (each.priority or 0), marathon=0, preemptible=False) for each in listed]
+    asked = [
+        dataclasses.replace(each, priority=1 + (each.priority or 0), marathon=0, preemptible=False) for each in listed
+    ]
     cluster = Cluster(asked, [Marathon("F0")], batched)
     service = app("/service", gpus=1, instances=instances, preemptible=True)
     cluster.service = service
@@ -246,7 +250,7 @@ def test_what_gives_way_does_so_once_for_each_that_needs_it(listed: list[Comes],
 def test_a_gang_has_what_gave_way_for_it_also_when_what_is_free_beside_it_was_refused_until_just_then() -> None:
     """A refusal that was over and an offer not made again yet: the GPU in between was nobody's, and all began again."""
     plain = Comes(0, 1, 0, 1, 1, preemptible=False, asked=False, marathon=0)
-    pairs = replace(plain, at_s=2, gpus=2, size=2), replace(plain, at_s=12, size=2)
+    pairs = dataclasses.replace(plain, at_s=2, gpus=2, size=2), dataclasses.replace(plain, at_s=12, size=2)
     cluster = Cluster([plain, plain, plain, *pairs], [Marathon("F0")], batched=False)
     cluster.service = app("/service", gpus=1, instances=4, preemptible=True)
     cluster.run(2500, None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
@@ -411,7 +412,7 @@ def test_what_cannot_be_is_refused(changes: Mapping[str, Any], path: str, words:
 
 
 def test_another_marathon_is_not_sent_what_it_would_drop() -> None:
-    rules = replace(RULES, gangs=False)
+    rules = dataclasses.replace(RULES, gangs=False)
     with pytest.raises(InvalidApp, match="knows nothing of gang, priority"):
         read_app(app("/a", priority=1, **PAIR), rules)
     read_app(app("/a"), rules)

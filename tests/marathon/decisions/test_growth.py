@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.matching.offers import Offer

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.model.health import Health, ignores_failure, must_end, verdict
 from mesos_gpu.marathon.state.actions import Acknowledge, Kill, Publish

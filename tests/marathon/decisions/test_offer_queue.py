@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.state.actions import Action, Decline, Launch, Revive

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.definitions.pod import read_pod, shown
@@ -91,7 +92,7 @@ def test_what_is_refused_and_where(changes: dict[str, Any], path: str) -> None:
 def test_volumes_of_secrets_are_left_to_a_plugin_and_there_is_none() -> None:
     secret = {"volumes": [{"name": "data", "secret": "s"}], "secrets": {"s": {"source": "x"}}}
     assert paths(keeping(**secret)) == ["/"], "they need the feature"
-    rules = replace(RULES, features=RULES.features | {"secrets"})
+    rules = dataclasses.replace(RULES, features=RULES.features | {"secrets"})
     run = Run(settings=replace(SHARED, rules=rules))
     run.subscribe()
     put(run, keeping(**secret))

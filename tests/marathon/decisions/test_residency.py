@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s

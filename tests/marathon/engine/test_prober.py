@@ -6,11 +6,11 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.engine.prober import Prober
 from mesos_gpu.marathon.matching.checks import Probe

@@ -6,11 +6,11 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.errors import InvalidApp, NotFound, Problem, Unavailable
 from mesos_gpu.marathon.decisions.orchestrator import handle

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.matching import asks
 from mesos_gpu.marathon.model.gangs import Membership

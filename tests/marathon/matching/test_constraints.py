@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.matching.constraints import from_fullest, fulfilled
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, match

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.definitions.app import read_app
@@ -17,7 +18,7 @@ from mesos_gpu.marathon.matching.taskinfo import task_info
 from mesos_gpu.mesos.resources import Resources
 from tests.support.marathon.builders import RULES, SETTINGS, T0, V0, Run, app, offer
 
-ALL = replace(RULES, features=frozenset({"external_volumes", "secrets", "gpu_resources"}))
+ALL = dataclasses.replace(RULES, features=frozenset({"external_volumes", "secrets", "gpu_resources"}))
 DVDI = {
     "name": "v",
     "provider": "dvdi",

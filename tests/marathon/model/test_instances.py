@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.model.instances import NEXT_PHASE, Cause, IllegalTransition, Instance, Phase, cause_of, moved
 from mesos_gpu.marathon.model.task_ids import app_of, instance_of, new_instance_id

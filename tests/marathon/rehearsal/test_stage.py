@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.rehearsal.machines import Machine
@@ -85,7 +87,9 @@ def test_a_volume_is_reserved_made_and_taken() -> None:
         upgradeStrategy={"minimumHealthCapacity": 0, "maximumOverCapacity": 0},
     )
     marathon = Marathon()
-    marathon._settings = replace(marathon._settings, rules=replace(marathon._settings.rules, mesos_role=Role("ml")))
+    marathon._settings = replace(
+        marathon._settings, rules=dataclasses.replace(marathon._settings.rules, mesos_role=Role("ml"))
+    )
     told = marathon.would(resident)
     assert told.done
     assert [start.app for start in told.starts] == ["/a"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import uuid
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.errors import InvalidApp, Unavailable
 from mesos_gpu.marathon.model.deployment import plan
@@ -90,7 +92,7 @@ def everything() -> Lasting:
     )
     job = Job({"id": "night.train", "run": {"cmd": "true"}})
     had = Sum(tasks=1, wall_ms=5, gpu_ms=2000, most_mem=7)
-    return replace(
+    return dataclasses.replace(
         lasting,
         jobs={"night.train": job},
         usage=Table({"0+3600000": Period(0, 3_600_000, {"/a\t*\tann": had})}),
@@ -133,7 +135,7 @@ def test_deployments_keep_the_order_in_which_they_began(place: Place) -> None:
         place.store.save([Save({}, {}, {name: plan(name, "v", {}, {})}, {})])
     place.store.save([Save({}, {}, {"z": plan("z", "later", {}, {})}, {})])
     together = {name: plan(name, version, {}, {}) for version, name in enumerate(("y", "b"))}  # type: ignore[arg-type]
-    together = {name: replace(each, version=f"v{each.version}") for name, each in together.items()}
+    together = {name: dataclasses.replace(each, version=f"v{each.version}") for name, each in together.items()}
     place.store.save([Save({}, {}, together, {})])
     assert list(place.reopened().deployments) == ["z", "a", "m", "y", "b"]
 

@@ -52,19 +52,21 @@ async def test_a_silent_agent_waits_for_its_turn_and_a_pong_keeps_it(tmp_path: P
                 await agent.register()
                 agent.answers_pings = False
             state = master.engine.state
-            await until(lambda: len(state.agents) == 1)  # the first goes at once, the other in an hour
             limit = master.link._limit
-            await until(lambda: len(limit._waiting) == 1)
+            # The first goes at once, the other in an hour.
+            await until(lambda: len(state.agents) == 1 and len(limit._waiting) == 1)
             (left,) = [agent for agent in agents if agent.id in state.agents]
             left.answers_pings = True
             await until(lambda: not limit._waiting)
             assert left.id in state.agents
             shown = master.engine.metrics()
-            assert [shown[f"master/slave_unreachable_{step}"] for step in ("scheduled", "completed", "canceled")] == [
-                2.0,
-                1.0,
-                1.0,
-            ]
+            scheduled, completed, canceled = (
+                shown[f"master/slave_unreachable_{step}"] for step in ("scheduled", "completed", "canceled")
+            )
+            # On a busy machine a pong may be late, and the agent has its turn and gives it back once more.
+            assert completed == 1
+            assert canceled >= 1
+            assert scheduled == completed + canceled
         finally:
             for agent in agents:
                 await agent.stop()

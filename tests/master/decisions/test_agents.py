@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.master.decisions import subscriptions, updates
 from mesos_gpu.master.model.model import Agent, Framework, KnownAgent

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from collections.abc import Callable
 
+import msgspec.structs
 import pytest
+from msgspec import Struct
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.master.decisions import draining
@@ -41,10 +42,9 @@ def state() -> MasterState:
 
 @pytest.mark.parametrize("kind", [*KINDS, *typing.get_args(Action)])
 def test_what_happens_and_what_is_to_be_done_are_values(kind: type) -> None:
-    assert dataclasses.is_dataclass(kind)
-    parameters = kind.__dataclass_params__  # type: ignore[attr-defined]
-    assert parameters.frozen
-    assert parameters.eq
+    assert issubclass(kind, Struct)
+    assert kind.__struct_config__.frozen
+    assert kind.__struct_config__.eq
     assert kind.__doc__
 
 
@@ -141,7 +141,7 @@ def test_a_tick_is_due_where_time_may_change_something(
 
 def test_many_agents_are_offered_a_part_at_a_time_with_room_for_other_events_between() -> None:
     state = new_state()
-    state.settings = dataclasses.replace(state.settings, agents_at_once=2)
+    state.settings = msgspec.structs.replace(state.settings, agents_at_once=2)
     for number in range(5):
         add_agent(state, port=6000 + number)
     framework = add_framework(state)

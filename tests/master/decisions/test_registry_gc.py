@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mesos_gpu.master.decisions.registry_gc import collect, due
 from mesos_gpu.master.engine.registry import Registry

@@ -7,11 +7,12 @@ it looks for, of how large that is, or of what cannot help.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby
 from math import ceil, inf
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.marathon.model.instances import Instance

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from math import inf
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions import launching, orchestrator, using
 from mesos_gpu.marathon.decisions.launching import _revive_allowed_s, _revive_from_s, _revive_when_due

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.state.actions import Action, Launch

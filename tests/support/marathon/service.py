@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.api.application import make_api
 from mesos_gpu.marathon.api.gate import HttpSettings

@@ -7,10 +7,12 @@ a second time, written for the tests alone.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.model.instances import Phase
@@ -48,7 +50,7 @@ class Cluster(ReplayedCluster):
 
     def __init__(self, machines: dict[str, Machine]) -> None:
         super().__init__(machines, "capacity")
-        rules = replace(self._settings.rules, mesos_role=Role(ROLE))
+        rules = dataclasses.replace(self._settings.rules, mesos_role=Role(ROLE))
         self._settings = replace(self._settings, rules=rules)
         self._tell_master(self._with_roles([ROLE]))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mesos_gpu.master.decisions import launching, operations, subscriptions
 from mesos_gpu.master.model.model import Agent, Framework, Offer
