@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from mesos_gpu.master.decisions import driver_subscriptions, offering, subscriptions
 from mesos_gpu.master.decisions.handle import decide
