@@ -7,6 +7,8 @@ time may have the file open; the lock goes with the process, however it ends.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import sqlite3
 import tempfile
 from collections.abc import Iterable
@@ -19,6 +21,7 @@ from mesos_gpu.marathon.state.actions import Save
 from mesos_gpu.marathon.state.settings import MAX_VERSIONS
 from mesos_gpu.marathon.state.state import Lasting
 from mesos_gpu.marathon.store.rows import VERSIONED, Row, lasting_of, rows_of
+from mesos_gpu.marathon.store.wal import damage
 
 FORMAT = 3
 _SCHEMA = """
@@ -37,6 +40,8 @@ _FROM_1 = """
     DROP TABLE app_versions; DROP TABLE instances; DROP TABLE deployments; DROP TABLE failures; DROP TABLE meta;
 """
 _FROM_2 = f"INSERT INTO documents SELECT 'group', '/', version, document FROM roots; DROP TABLE roots; {_FROM_1}"  # nosec B608
+_SHARED = (510, 0x4000_0002, os.SEEK_SET)
+"""The bytes that who has a database open holds locked: SHARED_FIRST and SHARED_SIZE of SQLite's file format."""
 # Not REPLACE: a row keeps its place, and deployments are read back in the order in which they began.
 _PUT = """
     INSERT INTO documents VALUES (?1, ?2, ?3, ?4) ON CONFLICT (kind, key, version) DO UPDATE SET document = ?4
@@ -54,8 +59,8 @@ class SqliteStore:
     def __init__(self, path: Path, *, max_versions: int = MAX_VERSIONS) -> None:
         """Open the file, or create it where there is none. Raises Unavailable.
 
-        That is when it cannot be had, another process has it, or it lost what it held: whoever takes an emptied file
-        for a new one forgets all apps, and their tasks run on without a word.
+        That is when it cannot be had, another process has it, or it or its log lost what it held: whoever takes an
+        emptied file for a new one forgets all apps, and their tasks run on without a word.
         """
         self._path, self._max_versions = path, max_versions
         try:
@@ -64,6 +69,7 @@ class SqliteStore:
                 _create(path)
             if path.stat().st_size == 0:
                 raise Unavailable(_emptied(path))
+            _look_at_log(path)
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.5)
         except (OSError, sqlite3.Error) as error:
             raise Unavailable(f"cannot use {path} as --store_path: {error}") from None
@@ -72,7 +78,7 @@ class SqliteStore:
         except sqlite3.Error as error:
             self._db.close()
             if "locked" in str(error):
-                raise Unavailable(f"{path} is in use by another mesos-gpu-marathon; stop that one first") from None
+                raise Unavailable(_in_use(path)) from None
             raise Unavailable(f"cannot use {path} as --store_path: {error}") from None
         except Unavailable:
             self._db.close()
@@ -84,6 +90,8 @@ class SqliteStore:
         db.execute("PRAGMA locking_mode=EXCLUSIVE")
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
+        # What a kill left in the log is in the file from now on, so that a log holds one life's changes alone.
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         found = db.execute("PRAGMA user_version").fetchone()[0]
         if found in (1, 2):
             taken_over = (_FROM_1, _FROM_2)[found - 1]
@@ -141,7 +149,7 @@ def _create(path: Path) -> None:
 
     Nothing happens when another process is faster. Raises Unavailable, OSError, sqlite3.Error.
     """
-    log = path.with_name(f"{path.name}-wal")
+    log = _log(path)
     if log.exists() and log.stat().st_size > 0:
         # SQLite would replay it into the new file; and what it holds was not meant to be given up.
         raise Unavailable(
@@ -161,6 +169,31 @@ def _create(path: Path) -> None:
             return
         except OSError:
             new.rename(path)  # FAT, and folders shared with virtual machines, have one name for each file
+
+
+def _look_at_log(path: Path) -> None:
+    """Raise Unavailable when what was committed to the log is not all in it, or a process has the file; OSError."""
+    with path.open("r+b") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, *_SHARED)
+        except BlockingIOError:
+            raise Unavailable(_in_use(path)) from None
+        log = _log(path)
+        found = damage(log.read_bytes()) if log.exists() else ""
+    if found:
+        raise Unavailable(
+            f"{log} is damaged: {found}. It holds the latest changes, which are not in {path.name} yet, and SQLite "
+            f"would drop them without a word. Put back copies of {path.name} and {log.name} of one moment; or, to go "
+            f"on with what {path.name} holds by itself, which may be none of the apps, move {log.name} away"
+        )
+
+
+def _log(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def _in_use(path: Path) -> str:
+    return f"{path} is in use by another mesos-gpu-marathon; stop that one first"
 
 
 def _emptied(path: Path) -> str:
