@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import logging
 import os
 import shutil
+import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -17,6 +19,8 @@ from mesos_gpu.errors import Conflict, ImageError
 from mesos_gpu.file_locks import locked
 from mesos_gpu.images.layers import Extracted
 from mesos_gpu.images.records import LayerRecord, write_record
+
+log = logging.getLogger(__name__)
 
 DOWNLOADS_KEPT_S = 24 * 3600.0
 
@@ -72,13 +76,34 @@ class Folders:
         """Say whether a layer is there; then it is whole."""
         return (self._layers / _name(diff_id)).is_dir()
 
-    def layers(self) -> Iterator[LayerRecord]:
-        """Yield all layers; what is not a layer is removed."""
+    def layers(self, used: Collection[str] | None = ()) -> list[LayerRecord]:
+        """Return all layers; what is not a layer is removed, unless it is among those that are used, by diff ID.
+
+        With None any may be used. A layer is in its place only when it is whole, so the record of one that is used can
+        be made anew. Raises OSError.
+        """
+        found, kept = [], None if used is None else {_name(diff_id) for diff_id in used}
         for path in self._layers.iterdir():
             try:
-                yield msgspec.json.decode((path / "layer.json").read_bytes(), type=LayerRecord)
+                record = msgspec.json.decode((path / "layer.json").read_bytes(), type=LayerRecord)
+                if _name(record.diff_id) != path.name:
+                    raise msgspec.DecodeError
             except (OSError, msgspec.DecodeError):
-                shutil.rmtree(path)
+                if not (path / "root").is_dir() or (kept is not None and path.name not in kept):
+                    shutil.rmtree(path)
+                    continue
+                log.warning("%s is damaged, and a container uses the layer: made anew", path / "layer.json")
+                record = self._measured(path)
+                write_record(path / "layer.json", record)
+            found.append(record)
+        return found
+
+    def _measured(self, path: Path) -> LayerRecord:
+        """Return the record of a layer that containers of this boot use."""
+        sizes = [entry.lstat() for entry in (path / "root").rglob("*")]
+        files = {(one.st_dev, one.st_ino): one.st_size for one in sizes if stat.S_ISREG(one.st_mode)}
+        diff_id = path.name.replace("-", ":", 1)
+        return LayerRecord(diff_id=diff_id, bytes=sum(files.values()), entries=len(sizes), boot_id=self.boot_id)
 
     def download(self, digest: str) -> Path:
         """Return where a blob is downloaded to."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -12,6 +13,8 @@ import msgspec
 
 from mesos_gpu.images.manifest import ImageConfig
 from mesos_gpu.mesos.ids import ContainerId
+
+log = logging.getLogger(__name__)
 
 
 class ImageRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +55,8 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 class Records(Generic[Record]):
     """The records of one kind in a folder, by a name of any characters."""
 
-    def __init__(self, folder: Path, kind: type[Record]) -> None:
-        self._folder, self._decoder = folder, msgspec.json.Decoder(kind)
+    def __init__(self, folder: Path, kind: type[Record], name_of: Callable[[Record], str]) -> None:
+        self._folder, self._decoder, self._name_of = folder, msgspec.json.Decoder(kind), name_of
 
     def save(self, name: str, record: Record) -> None:
         """Replace a record; after a kill at any moment the old or the new one is there, whole. Raises OSError."""
@@ -63,16 +66,30 @@ class Records(Generic[Record]):
         """Remove a record; nothing happens without one. Raises OSError."""
         self._path(name).unlink(missing_ok=True)
 
-    def load(self) -> Iterator[Record]:
-        """Yield all that can be read; what cannot is removed. Makes the folder if need be. Raises OSError."""
+    def load(self, wanted: Collection[str] = ()) -> tuple[list[Record], list[str]]:
+        """Return all that can be read, and those of `wanted` whose record is there but cannot be.
+
+        Other records that cannot be read are removed. Makes the folder if need be. Raises OSError.
+        """
         self._folder.mkdir(mode=0o700, exist_ok=True)
+        names = {self._path(name): name for name in wanted}
+        found, damaged = [], []
         for path in sorted(self._folder.iterdir()):
             try:
                 if path.suffix != ".json":
                     raise msgspec.DecodeError
-                yield self._decoder.decode(path.read_bytes())
+                record = self._decoder.decode(path.read_bytes())
+                if path != self._path(self._name_of(record)):
+                    raise msgspec.DecodeError
+                found.append(record)
             except msgspec.DecodeError:
-                path.unlink()
+                if path.suffix == ".json":
+                    log.warning("%s is damaged", path)
+                if path in names:
+                    damaged.append(names[path])
+                else:
+                    path.unlink()
+        return found, damaged
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()}.json"

@@ -23,7 +23,7 @@ from mesos_gpu.images.layers import LayerLimits, is_opaque
 from mesos_gpu.images.manifest import ImageConfig, Platform
 from mesos_gpu.images.progress import Progress, Tell
 from mesos_gpu.images.pulling import Puller
-from mesos_gpu.images.records import ImageRecord, Records, UseRecord
+from mesos_gpu.images.records import ImageRecord, LayerRecord, Records, UseRecord
 from mesos_gpu.images.reference import ImageReference
 from mesos_gpu.images.shared import Shared
 from mesos_gpu.images.sources import Source
@@ -90,8 +90,8 @@ class ImageStore:
     ) -> None:
         self._limits = limits or StoreLimits()
         self._folders, self._source = Folders(directory), source
-        self._records = Records(self._folders.images, ImageRecord)
-        self._use_records = Records(self._folders.uses, UseRecord)
+        self._records = Records(self._folders.images, ImageRecord, lambda record: record.reference)
+        self._use_records = Records(self._folders.uses, UseRecord, lambda record: record.container_id)
         self._images: dict[str, ImageRecord] = {}
         self._uses: dict[str, UseRecord] = {}
         self._sizes: dict[str, int] = {}
@@ -113,24 +113,20 @@ class ImageStore:
         """Take up what an earlier run left, and forget what containers used that are not in `live`.
 
         Unfinished layers are removed; unfinished downloads are gone on with by the next pull. After the machine went
-        down, what may not have reached the disk is removed too. Raises Conflict when another process has the store,
-        ImageError when the disk refuses.
+        down, what may not have reached the disk is removed too. What `live` containers use stays, whichever record is
+        damaged. Raises Conflict when another process has the store, ImageError when the disk refuses.
         """
         with disk_errors(self._folders.directory / "images"):
             await asyncio.to_thread(self._folders.open)
             boot_id = self._folders.boot_id
-            layers = {layer.diff_id: layer for layer in self._folders.layers()}
-            for use in self._use_records.load():
-                if use.container_id in live:
-                    self._uses[use.container_id] = use
-                else:
-                    self._use_records.forget(use.container_id)
-            for image in self._records.load():
+            layers = await asyncio.to_thread(self._recover_uses, live)
+            for image in self._records.load()[0]:
                 if image.boot_id in ("", boot_id) and layers.keys() >= set(image.config.diff_ids):
                     self._images[image.reference] = image
                 else:
                     self._records.forget(image.reference)
             sure = {diff_id for image in self._images.values() for diff_id in image.config.diff_ids}
+            sure.update(diff_id for use in self._uses.values() for diff_id in use.diff_ids)
             for diff_id, layer in layers.items():
                 if diff_id in sure or layer.boot_id == boot_id:
                     self._sizes[diff_id] = layer.bytes
@@ -138,6 +134,25 @@ class ImageStore:
                     await asyncio.to_thread(shutil.rmtree, self._folders.discard_layer(diff_id))
             for image in self._images.values():
                 self._begin_settling(image)
+
+    def _recover_uses(self, live: Collection[str]) -> dict[str, LayerRecord]:
+        """Take up who uses what, and return the layers that are there."""
+        uses, damaged = self._use_records.load(live)
+        for use in uses:
+            if use.container_id in live:
+                self._uses[use.container_id] = use
+            else:
+                self._use_records.forget(use.container_id)
+        used = None if damaged else {diff_id for use in self._uses.values() for diff_id in use.diff_ids}
+        layers = {layer.diff_id: layer for layer in self._folders.layers(used)}
+        for container_id in damaged:  # it uses some of them, and nobody knows which
+            log.warning(
+                "what the container %s uses is not known: all layers that are there stay until its end", container_id
+            )
+            use = UseRecord(container_id=ContainerId(container_id), reference="", digest="", diff_ids=tuple(layers))
+            self._use_records.save(container_id, use)
+            self._uses[container_id] = use
+        return layers
 
     async def close(self) -> None:
         """End the processes and connections. Cancel pulls first."""
