@@ -21,8 +21,9 @@ from mesos_gpu.errors import ContainerError, Unavailable
 
 SYS_OPEN_TREE, SYS_MOVE_MOUNT, SYS_MOUNT_SETATTR = 428, 429, 442
 """On every architecture: since Linux 5.1 new calls have one number."""
-AT_FDCWD, AT_EMPTY_PATH, AT_RECURSIVE = -100, 0x1000, 0x8000
-OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, MOUNT_ATTR_IDMAP = 1, 4, 0x100000
+AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
+OPEN_TREE_CLONE, MOUNT_ATTR_IDMAP = 1, 0x100000
+MOVE_MOUNT_F_EMPTY_PATH, MOVE_MOUNT_T_EMPTY_PATH = 4, 0x40
 CANNOT = frozenset((errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP))
 """What the kernel says where it, or a file system, knows no maps."""
 
@@ -93,21 +94,25 @@ def _lines(extents: tuple[Extent, ...]) -> str:
     return "".join(f"{inside} {outside} {count}\n" for inside, outside, count in extents)
 
 
-def mount_mapped(entry: int, target: Path, namespace: int) -> None:
-    """Mount what is open (O_PATH) at `target`, with all that is mounted below it, under a namespace's map.
+def mount_mapped(entry: int, target: Path | int, namespace: int | None) -> None:
+    """Mount what is open (O_PATH) at `target`, a path or open itself, without what is mounted below it.
 
-    Raises OSError: one of CANNOT where the kernel or a file system knows no maps.
+    Owners are under a namespace's map, or as they are without one. Raises OSError: one of CANNOT where the kernel or
+    the file system knows no maps.
     """
     # A mount that was held by hand is in the way of nothing: it is new, and nobody else sees it.
-    tree = _call(
-        SYS_OPEN_TREE, entry, b"", ctypes.c_uint(OPEN_TREE_CLONE | os.O_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE)
-    )
+    tree = _call(SYS_OPEN_TREE, entry, b"", ctypes.c_uint(OPEN_TREE_CLONE | os.O_CLOEXEC | AT_EMPTY_PATH))
     try:
-        attributes = _MountAttr(MOUNT_ATTR_IDMAP, 0, 0, namespace)
-        size, flags = ctypes.c_size_t(ctypes.sizeof(attributes)), ctypes.c_uint(AT_EMPTY_PATH | AT_RECURSIVE)
-        _call(SYS_MOUNT_SETATTR, tree, b"", flags, ctypes.byref(attributes), size)
-        flags = ctypes.c_uint(MOVE_MOUNT_F_EMPTY_PATH)
-        _call(SYS_MOVE_MOUNT, tree, b"", ctypes.c_int(AT_FDCWD), ctypes.c_char_p(os.fsencode(target)), flags)
+        if namespace is not None:
+            attributes = _MountAttr(MOUNT_ATTR_IDMAP, 0, 0, namespace)
+            size = ctypes.c_size_t(ctypes.sizeof(attributes))
+            _call(SYS_MOUNT_SETATTR, tree, b"", ctypes.c_uint(AT_EMPTY_PATH), ctypes.byref(attributes), size)
+        at, path, flags = AT_FDCWD, b"", MOVE_MOUNT_F_EMPTY_PATH
+        if isinstance(target, int):
+            at, flags = target, flags | MOVE_MOUNT_T_EMPTY_PATH
+        else:
+            path = os.fsencode(target)
+        _call(SYS_MOVE_MOUNT, tree, b"", ctypes.c_int(at), ctypes.c_char_p(path), ctypes.c_uint(flags))
     finally:
         os.close(tree)
 
@@ -157,17 +162,21 @@ LINKS = {
 """What a runtime puts into a /dev of its own; OCI runtime specification, default devices."""
 
 
-def mount_devices(target: Path, owner: int) -> None:
+def mount_devices(target: Path, owner: int, *, console: bool = False) -> None:
     """Mount a /dev for one container at `target`, which is made; all in it is `owner`'s. Raises ContainerError.
 
     A file system that a container mounts in its user namespace opens no device. In this one they open, also those that
-    come later, and who may open which is the cgroup's to say.
+    come later, and who may open which is the cgroup's to say. With `console` there is a file that the runtime mounts a
+    terminal of the container's on: crun makes none.
     """
     try:
         target.mkdir(parents=True)
         call("mount", b"tmpfs", os.fsencode(target), b"tmpfs", _NOSUID | _NOEXEC, b"mode=755,size=65536k")
         for name, (major, minor) in NODES.items():
             make_node(target / name, major, minor, 0o666, owner, owner)
+        if console:
+            (target / "console").touch(0o600)
+            os.chown(target / "console", owner, owner)
         for name, to in LINKS.items():
             (target / name).symlink_to(to)
             os.chown(target / name, owner, owner, follow_symlinks=False)

@@ -67,6 +67,13 @@ def current_mounts() -> tuple[Mount, ...]:
     return read_mounts(Path("/proc/thread-self/mountinfo").read_text("latin-1"))
 
 
+def mounted_below(folder: Path) -> list[Mount]:
+    """Return what this thread sees mounted below a folder, outermost first, without what another mount lies over."""
+    last = {mount.path: mount for mount in current_mounts() if Path(mount.path).is_relative_to(folder)}
+    last.pop(str(folder), None)
+    return sorted(last.values(), key=lambda mount: mount.path.count("/"))
+
+
 def enter_private_mounts() -> None:
     """Give this thread a mount namespace of its own that still follows the host's.
 

@@ -14,6 +14,7 @@ import logging
 import os
 import stat
 from collections.abc import Collection
+from contextlib import ExitStack
 from pathlib import Path
 
 from msgspec import Struct
@@ -33,6 +34,7 @@ from mesos_gpu.container.host.mounts import (
     Mount,
     call,
     current_mounts,
+    mounted_below,
     unmount,
 )
 from mesos_gpu.container.host.users import IdMap
@@ -110,16 +112,49 @@ def hold(source: Source, target: Path, private: Collection[str], namespaces: Use
 def _mount(source: Source, entry: int, target: Path, namespaces: UserNamespaces) -> None:
     """Mount what was opened, with all that is mounted below it. Raises ContainerError, OSError."""
     if source.ids is not None:
+        namespace = namespaces.descriptor(source.ids)
         try:
-            mount_mapped(entry, target, namespaces.descriptor(source.ids))
+            mount_mapped(entry, target, namespace)
         except OSError as error:
             if source.root is not None or error.errno not in CANNOT:
                 raise ContainerError(f"cannot show {source.path} in a user namespace: {why(error)}") from error
             # The container has less than it might: what is open to everybody.
             log.warning("%s is shown without its owners: its file system cannot map them", source.path)
         else:
+            if target.is_dir():
+                _mount_below(entry, target, namespace)
             return
     call("mount", f"/proc/thread-self/fd/{entry}".encode(), os.fsencode(target), None, MS_BIND | MS_REC, None)
+
+
+def _mount_below(entry: int, target: Path, namespace: int) -> None:
+    """Mount what is mounted below an open folder at the same places below `target`, each under the map if it can be.
+
+    A map of all at once fails by one file system that knows none (proc is one). Raises OSError.
+    """
+    place = Path(f"/proc/self/fd/{entry}").readlink()
+    with ExitStack() as closing:
+        around = os.open(target, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        closing.callback(os.close, around)
+        for mount in mounted_below(place):
+            path = str(Path(mount.path).relative_to(place))
+            try:
+                inner = open_beneath(entry, path, os.O_PATH)
+                closing.callback(os.close, inner)
+                if _mount_of(inner) != mount.number:
+                    continue
+                at = open_beneath(around, path, os.O_PATH)
+                closing.callback(os.close, at)
+            except OSError:  # another mount lies over it, or it went meanwhile
+                continue
+            try:
+                mount_mapped(inner, at, namespace)
+            except OSError as error:
+                if error.errno not in CANNOT:
+                    raise
+                if mount.kind not in KERNEL:
+                    log.warning("%s is shown without its owners: its file system cannot map them", mount.path)
+                mount_mapped(inner, at, None)
 
 
 def _open(source: Source) -> int:
@@ -151,9 +186,14 @@ def refusal(place: Path, kind: str | None, private: Collection[str]) -> str | No
 
 def _kind_of(entry: int) -> str | None:
     """Return the kind of the file system that something open lies on."""
-    lines = Path(f"/proc/thread-self/fdinfo/{entry}").read_text().splitlines()
-    number = next((line.split()[1] for line in lines if line.startswith("mnt_id:")), None)
+    number = _mount_of(entry)
     return next((mount.kind for mount in current_mounts() if mount.number == number), None)
+
+
+def _mount_of(entry: int) -> str | None:
+    """Return the kernel's number of the mount that something open lies on."""
+    lines = Path(f"/proc/thread-self/fdinfo/{entry}").read_text().splitlines()
+    return next((line.split()[1] for line in lines if line.startswith("mnt_id:")), None)
 
 
 def restrict(path: Path, flags: int) -> None:

@@ -29,7 +29,7 @@ from mesos_gpu.container.host.users import HostUser, find_user
 from mesos_gpu.container.life.output import STDERR, STDOUT, open_streams
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Provisioner
-from mesos_gpu.container.life.remapping import Remapping, mapped_output
+from mesos_gpu.container.life.remapping import Remapping, mapped_output, submounts
 from mesos_gpu.container.life.sandbox import (
     SANDBOX,
     SHOWN,
@@ -59,6 +59,7 @@ from mesos_gpu.container.spec.nesting import (
     top_level,
     without_gpus,
 )
+from mesos_gpu.container.spec.submounts import with_mounts
 from mesos_gpu.container.spec.user_namespace import Numbers, on_disk
 from mesos_gpu.container.state.checkpoints import Checkpoints
 from mesos_gpu.container.state.live import LiveContainer
@@ -158,12 +159,15 @@ class Launcher:
         document = compose(config, plan, user, host, root, network, str(bundle / SHOWN / SANDBOX), users)
         compiling = self._conmon.filters.shorten(document, self._conmon.runtime)
         enter = self._share_limits(config.container_id, document) if container.record.shares_cgroup else ()
-        write_private(bundle / "config.json", msgspec.json.encode(document))  # with all its variables
-        stages.mark("bundle written")
         try:
             if held:
                 await self._mounts.run(partial(_hold_all, held, self._host.private, self._remapping.namespaces))
                 stages.mark("volumes held")
+            if ids is not None:
+                below = await self._mounts.run(partial(submounts, held, ids.running))
+                document["mounts"] = list(with_mounts(document["mounts"], below))
+            write_private(bundle / "config.json", msgspec.json.encode(document))  # with all its variables
+            stages.mark("bundle written")
             supervised = await self._supervise(container, config, owner, roots, enter)
         finally:
             if held:

@@ -15,12 +15,13 @@ from pathlib import Path
 import msgspec
 
 from mesos_gpu.container.host.idmaps import UserNamespaces, make_node, map_folder, mount_devices
-from mesos_gpu.container.host.mounts import MS_BIND, MS_REC, call
+from mesos_gpu.container.host.mounts import MS_BIND, MS_REC, call, mounted_below
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.spec.bundle import device_nodes
 from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.container.spec.nesting import is_nested
+from mesos_gpu.container.spec.submounts import Submount
 from mesos_gpu.container.spec.user_namespace import IdRange, Numbers, UserView, everyone, read_range
 from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.container.state.live import LiveContainer
@@ -93,7 +94,7 @@ class Remapping:
         if config.image is None:
             reachable(around)
         devices = self._bundles / config.container_id / DEVICES
-        await self._mounts.run(partial(_devices, devices, ids.running.first, plan))
+        await self._mounts.run(partial(_devices, devices, ids.running.first, plan, console=config.terminal))
         joined = None
         if outermost is not None and outermost.init is not None:
             joined = f"/proc/{outermost.init.pid}/ns/user"
@@ -138,6 +139,30 @@ def reachable(path: Path) -> None:
             )
 
 
+def submounts(held: Collection[Path], ids: IdRange) -> dict[str, list[Submount]]:
+    """Return what is mounted below folders that are held for a container, where its root gets to it.
+
+    By the folder's path. A runtime could not mount anything elsewhere. In the mounts' own thread only. Raises OSError.
+    """
+    found: dict[str, list[Submount]] = {}
+    for folder in held:
+        for mount in mounted_below(folder):
+            path = Path(mount.path)
+            ways = [parent for parent in path.parents if parent.is_relative_to(folder)]
+            if all(_passes(way, ids) for way in ways):
+                flags = tuple(name for name in ("ro", "nosuid", "nodev", "noexec") if name in mount.flags)
+                found.setdefault(str(folder), []).append(Submount(str(path.relative_to(folder)), flags))
+    return found
+
+
+def _passes(folder: Path, ids: IdRange) -> bool:
+    try:
+        seen = folder.stat(follow_symlinks=False)
+    except OSError:  # hidden by another mount
+        return False
+    return bool(seen.st_mode & 0o001) or seen.st_uid in ids
+
+
 def mapped_output(sandbox: Path, name: str, file: int) -> int:
     """Open a file of a sandbox again, as its container's users see it, who may open it by /dev/stdout then.
 
@@ -154,9 +179,9 @@ def mapped_output(sandbox: Path, name: str, file: int) -> int:
     return again
 
 
-def _devices(target: Path, owner: int, plan: LaunchPlan) -> None:
-    """Make a container's /dev with the nodes of a plan."""
-    mount_devices(target, owner)
+def _devices(target: Path, owner: int, plan: LaunchPlan, *, console: bool) -> None:
+    """Make a container's /dev with the nodes of a plan, and a place for its terminal."""
+    mount_devices(target, owner, console=console)
     for node in device_nodes(plan):
         place = target / str(node["path"]).removeprefix("/dev/")
         try:

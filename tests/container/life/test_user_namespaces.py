@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from mesos_gpu.container.host.mounts import read_mounts
+from mesos_gpu.container.host.mounts import call, read_mounts, unmount
 from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.config import Secret, SessionConfig, Volume
@@ -240,6 +242,78 @@ async def test_it_joins_networks(box: Box, place: Path, tmp_path: Path, runtime:
 
 def _networks(box: Box, network: CniNetwork) -> Networks:
     return Networks(box.folder / "run" / "isolators" / "network" / "cni", network.configs, [PLUGINS], {})
+
+
+@RUNTIMES
+@pytest.mark.parametrize("user", ["root", "nobody"])
+@pytest.mark.parametrize("image", [False, True], ids=["host", "image"])
+async def test_a_container_has_a_terminal(box: Box, place: Path, runtime: str, user: str, image: bool) -> None:
+    images = Images(place / "images", one=busybox_image(Layer(tar_of(folder("tmp", mode=0o1777)))))
+    containerizer = await box.open(runtimes=(runtime,), users=POOL, images=images.store)
+    shell = "tty; stty size; echo by tty > /dev/tty; echo by console > /dev/console; read line; echo heard $line"
+    asked = {"image": ask(shell=shell), "environment": {}} if image else {"shell": shell}
+    config = replace(box.config("c", user=user, **asked), terminal=True, window=(30, 90))  # type: ignore[arg-type]
+    await containerizer.launch(config)
+    board = containerizer.switchboard("c")
+    assert board is not None
+    await asyncio.to_thread(box.until_said, "c", "by console")
+    await board.write(b"a line\r")
+    await containerizer.wait("c")
+    said = box.said("c").replace("\r", "").split("\n")
+    assert (said[0], "30 90" in said, "by tty" in said) == ("/dev/pts/0", True, True), said
+    assert "heard a line" in said
+    await containerizer.destroy("c")
+    await images.store.close()
+
+
+@pytest.fixture
+def around(place: Path) -> Iterator[Path]:
+    """A folder of nobody's with other file systems below it, one of them of the kernel's, one in another."""
+    folder = place / "around"
+    (folder / "roots" / "in").mkdir(parents=True)
+    mounted = [folder / "sub", folder / "sub" / "deep", folder / "proc", folder / "roots" / "in"]
+    with ExitStack() as closing:
+        for path in mounted:
+            path.mkdir(exist_ok=True)
+            kind = b"proc" if path.name == "proc" else b"tmpfs"
+            call("mount", kind, str(path).encode(), kind, 0, b"" if kind == b"proc" else b"mode=755")
+            closing.callback(unmount, path)
+            if kind == b"tmpfs":
+                (path / "file").write_text(f"{path.name}\n")
+                (path / "file").chmod(0o600)
+                for owned in (path, path / "file"):
+                    os.chown(owned, 65534, 65534)
+        os.chown(folder, 65534, 65534)
+        (folder / "roots").chmod(0o700)
+        yield folder
+
+
+@RUNTIMES
+@pytest.mark.parametrize("image", [False, True], ids=["host", "image"])
+@pytest.mark.parametrize("read_only", [False, True], ids=["rw", "ro"])
+async def test_what_is_mounted_below_a_volume_is_there_with_its_owners(
+    box: Box, place: Path, around: Path, runtime: str, image: bool, read_only: bool
+) -> None:
+    """crun left it out, and one file system that maps no owners took them from all others."""
+    at = place / "at"
+    at.mkdir()
+    images = Images(place / "images", one=busybox_image())
+    containerizer = await box.open(runtimes=(runtime,), users=POOL, images=images.store)
+    volume = Volume(str(around), "/seen" if image else str(at), read_only=read_only)
+    shell = f"""cd {volume.destination}
+    stat -c '%n %u %g' . sub sub/file sub/deep/file; cat sub/file sub/deep/file
+    {{ echo more > sub/new; echo more > sub/deep/new; }} 2>/dev/null && echo written
+    test -r proc/uptime && echo proc; {{ echo x > proc/sys/kernel/hostname; }} 2>/dev/null && echo broken; true"""
+    asked = {"image": ask(shell=shell), "environment": {}} if image else {"shell": shell}
+    await containerizer.launch(box.config("c", user="nobody", volumes=(volume,), **asked))  # type: ignore[arg-type]
+    await containerizer.wait("c")
+    owned = [f"{name} 65534 65534" for name in (".", "sub", "sub/file", "sub/deep/file")]
+    written = [] if read_only else ["written"]
+    assert box.said("c").splitlines() == [*owned, "sub", "deep", *written, "proc"], box.said("c", "stderr")
+    await containerizer.destroy("c")
+    new = [around / "sub" / "new", around / "sub" / "deep" / "new"]
+    assert [path.stat().st_uid for path in new if path.exists()] == ([] if read_only else [65534, 65534])
+    await images.store.close()
 
 
 async def test_an_agent_in_a_folder_that_is_closed_says_so(tmp_path: Path) -> None:
