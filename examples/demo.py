@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 MESOS_GPU = Path(sys.executable).with_name("mesos-gpu")
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TABLES = 2
 # The first line of every table that nvidia-smi prints, real or simulated.
 TABLE_MARK = b"NVIDIA-SMI"
@@ -50,11 +51,28 @@ def follow_until_printed(app: str, times: int) -> None:
 
 def bring_up(*more: str) -> None:
     """Bring a box up. Ctrl-C does not reach the command: half a box would be nobody's, a whole one is taken down."""
-    up = subprocess.Popen(show("up", "--detach", *more), start_new_session=True)
+    command = show("up", "--detach", *more)
+    came: list[int] = []
+    # At no moment may the command have begun and we not know of it: signals are heard when we do.
+    before = {number: signal.getsignal(number) for number in ENDING}
+    heard = {number: was for number, was in before.items() if was != signal.SIG_IGN}
+    up = None
     try:
+        try:
+            for number in heard:
+                signal.signal(number, lambda late, _frame: came.append(late))
+            up = subprocess.Popen(command, start_new_session=True)
+        finally:
+            for number, was in heard.items():
+                signal.signal(number, was)
+        for late in came:
+            signal.raise_signal(late)
         status = up.wait()
     except BaseException:
-        up.wait()
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
+        if up is not None:
+            up.wait()
         raise
     if status:
         raise subprocess.CalledProcessError(status, "up")
@@ -62,7 +80,7 @@ def bring_up(*more: str) -> None:
 
 def put_away(work_dir: str) -> None:
     """Take the box down, if there is one, whatever happens meanwhile: also when nobody reads what we write any more."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
     if not (Path(work_dir) / "box.json").exists():
         return

@@ -19,6 +19,7 @@ from mesos_gpu.errors import NotFound, Unavailable
 from mesos_gpu.local import asking
 from mesos_gpu.local.credentials import credential
 from mesos_gpu.local.ending import AGENT_STOP_S, KEEP_TASKS, STOP_S, check_ended
+from mesos_gpu.local.forking.signals import held_back, leaving
 from mesos_gpu.local.group import with_members
 from mesos_gpu.local.plan import ROOM, GpuChoice, UpOptions, program
 from mesos_gpu.local.record import Box, Records, Service, is_alive
@@ -136,25 +137,29 @@ def _up_detached(options: UpOptions) -> int:
         output = log_file.open("ab")
     except OSError as error:
         raise Unavailable(f"cannot use {options.work_dir} as work_dir: {error.strerror}") from None
-    with output:
-        supervisor = subprocess.Popen(
-            [*program("mesos_gpu.local"), json.dumps(asdict(options), default=str), str(theirs), ROOM],
-            env=without_tls(os.environ),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            pass_fds=[theirs],
-        )
-    os.close(theirs)
-    try:
-        with os.fdopen(ours) as report:
-            outcome, _, text = report.read().partition("\n")
-    except BaseException:
-        # Who types Ctrl-C while a box comes up wants none.
-        supervisor.terminate()
-        supervisor.wait()
-        raise
+    supervisor: subprocess.Popen[bytes] | None = None
+    with output, leaving():
+        try:
+            with held_back():  # else it could begin, and nobody know of it
+                supervisor = subprocess.Popen(
+                    [*program("mesos_gpu.local"), json.dumps(asdict(options), default=str), str(theirs), ROOM],
+                    env=without_tls(os.environ),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                    pass_fds=[theirs],
+                )
+            os.close(theirs)
+            with os.fdopen(ours) as report:
+                outcome, _, text = report.read().partition("\n")
+        except BaseException:
+            # Who types Ctrl-C while a box comes up, or closes the terminal, wants none.
+            if supervisor is not None:
+                with held_back():
+                    supervisor.terminate()
+                    supervisor.wait()
+            raise
     if outcome == "ready":
         print(text)
         print(f"It runs in the background; `mesos-gpu down --work_dir {options.work_dir}` stops it.")
