@@ -10,7 +10,7 @@ import msgspec.structs
 
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.life.execution import Execution
-from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Size, Termination, check_config
+from mesos_gpu.container.spec.config import ContainerConfig, Ready, SessionConfig, Size, Termination, check_config
 from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import Conflict, MesosGpuError, NotEnoughGpus, NotFound
 
@@ -49,7 +49,9 @@ class FakeContainerizer:
         for container_id in set(self.running) - self.recovered:
             del self.running[container_id]
 
-    async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
+    async def launch(
+        self, config: ContainerConfig, progress: Callable[[str], None] | None = None, ready: Ready | None = None
+    ) -> int:
         check_config(config)
         for text in self.pull_says if progress is not None else ():
             progress(text)
@@ -60,6 +62,8 @@ class FakeContainerizer:
             raise NotEnoughGpus(asked=config.gpus, free=self.gpus - held)
         self.launched.append(config)
         await self.launches_go_on.wait()
+        if ready is not None:
+            await ready()
         if self.fail_with is not None:
             raise self.fail_with
         self.running[config.container_id] = config

@@ -37,8 +37,6 @@ class Judge:
         self.begun: Counter[str] = Counter()
         self.ended: dict[str, str] = {}
         self._runs: dict[str, str] = {}
-        self._places: dict[str, tuple[Machine, int]] = {}
-        self._heard: set[str] = set()
         self._last_s: dict[str, float] = {}
         self._told: dict[tuple[str, str], str] = {}
         for machine in cluster.machines.values():
@@ -66,18 +64,9 @@ class Judge:
             self._timed(task.split("_")[0], task)
         if task.startswith(("job-", TIMED)):
             run = task.split(".")[0]
-            self._places[task] = (machine, machine.host.boots)
             first = self._runs.setdefault(run, task)
-            if first != task and not self._forgotten(first):
+            if first != task:
                 self.world.finding(f"a run was carried out twice: {self._runs[run]}, {task}")
-
-    def _forgotten(self, task: str) -> bool:
-        """Tell whether the power took all that an agent had written of a task, before anybody heard of it.
-
-        What is written of a launch is not synced, as in Mesos: then nobody can know that it ever was.
-        """
-        machine, boot = self._places[task]
-        return machine.host.boots != boot and task not in self._heard
 
     def _timed(self, job: str, task: str) -> None:
         """A run of a job that never has two at a time begins."""
@@ -100,8 +89,6 @@ class Judge:
         self.statuses.told(status)
         self.world.tell("status", f"{task} {state} {status.get('reason', '')} {status.get('message', '')}")
         before = self._told.get((marathon, task))
-        if state in LIVE or state in BY_A_PROCESS:
-            self._heard.add(task)
         if before in ENDS and state in LIVE and "uuid" in status:
             self.world.finding(f"task {task} is {state} after it was {before}")
         if before in (*ENDS, "TASK_RUNNING", "TASK_KILLING") and state == "TASK_DROPPED" and "uuid" in status:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.life.execution import Execution
-from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Size, Termination, check_config
+from mesos_gpu.container.spec.config import ContainerConfig, Ready, SessionConfig, Size, Termination, check_config
 from mesos_gpu.container.spec.nesting import descendants, is_nested, parent_of, top_level
 from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
@@ -215,7 +215,9 @@ class SimulatedContainers:
         outer = self.machine.running.get(top_level(container_id))
         return outer is None or outer.executor != "custom" or not is_nested(container_id)
 
-    async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
+    async def launch(
+        self, config: ContainerConfig, progress: Callable[[str], None] | None = None, ready: Ready | None = None
+    ) -> int:
         """See Containers."""
         check_config(config)
         container_id = config.container_id
@@ -230,6 +232,8 @@ class SimulatedContainers:
                 self.isolator.prepare(container_id, config.gpus, labels=config.labels)
             try:
                 await self._pause()
+                if ready is not None:
+                    await ready()
                 if self._world.random.random() < 0.01:
                     raise ContainerError("the runtime refuses")
                 if container_id in self._doomed:

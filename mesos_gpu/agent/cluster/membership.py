@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from typing_extensions import assert_never
 
@@ -197,14 +198,19 @@ class Membership:
             )
         version = self._state.resource_version
         self._introduced_with = self._introduced_with or self._told()
-        kept = self._holdings.operations.kept_documents()
         if self.agent_id is None:
-            self._link.register(self.info, version, kept)
+            self._link.register(self.info, version, self._holdings.operations.kept_documents())
             return
+        # It tells the ends of tasks, too.
+        self._checkpoints.syncing.after(partial(self._reregister, master))
+
+    def _reregister(self, master: Pid | None) -> None:
+        if self._link.master != master:
+            return  # that one has its own
         self._link.reregister(
             {**self.info, "id": {"value": self.agent_id}},
-            version,
-            kept,
+            self._state.resource_version,
+            self._holdings.operations.kept_documents(),
             tasks=[task.to_message() for task in self._state.frameworks.tasks()],
             frameworks=[framework.info for framework in self._state.frameworks.active.values()],
             executors=[executor.info for executor in self._state.frameworks.executors() if not executor.over],

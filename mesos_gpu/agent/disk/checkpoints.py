@@ -1,8 +1,10 @@
 """What an agent writes down so that its next process finds it: Mesos' layout under `<work_dir>/meta`, as JSON.
 
-A killed process loses nothing that was written, so only what must outlive a power cut is synced to the disk: who the
-agent is, what it reserved, that it drains. Tasks do not outlive a power cut, and what is half written then is skipped.
-Source of the layout: Mesos src/slave/paths.hpp.
+A killed process loses nothing that was written; what must outlive a power cut is synced to the disk, too. Who the agent
+is, what it reserved and that it drains are when a method returns. That a task is to run, and how it ended, go to
+`syncing`: nothing may be run, and no end told, before that has synced them. Mesos syncs neither: then a task whose
+record was lost with the power counts as never launched, and one whose end was is lost. What else is half written is
+skipped. Source of the layout: Mesos src/slave/paths.hpp.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any
 import msgspec
 
 from mesos_gpu.agent.disk.shapes import is_record
+from mesos_gpu.agent.disk.syncing import Syncing, make_folders
 from mesos_gpu.agent.model.executors import ExecutorKey, own_executor
 from mesos_gpu.agent.model.paths import executor_directory, framework_directory, run_directory, task_directory
 from mesos_gpu.agent.model.updates import TaskKey
@@ -23,6 +26,7 @@ from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.documents import ExecutorInfo, FrameworkInfo, TaskInfo
 from mesos_gpu.mesos.ids import AgentId, ContainerId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.resource import Document, ResourceDocument
+from mesos_gpu.mesos.tasks import is_terminal
 
 LATEST = "latest"
 HOLDINGS = "resources_and_operations.state"
@@ -38,6 +42,7 @@ class Checkpoints:
 
     def __init__(self, work_dir: Path) -> None:
         self.work_dir, self.meta = work_dir, work_dir / "meta"
+        self.syncing = Syncing()
         self._agent_id: AgentId | None = None
 
     def open(self) -> None:
@@ -110,7 +115,7 @@ class Checkpoints:
     def save_framework(self, framework: FrameworkId, info: FrameworkInfo, pid: str | None = None) -> None:
         """Remember a FrameworkInfo, and where the framework's scheduler driver is."""
         folder = self.meta / framework_directory(self.agent_id, framework)
-        write_atomic(folder / "framework.info", _encoder.encode(info))
+        self._write(folder / "framework.info", _encoder.encode(info))
         if pid is not None:
             write_atomic(folder / FRAMEWORK_PID, pid.encode())
         else:
@@ -119,8 +124,8 @@ class Checkpoints:
     def save_executor(self, key: ExecutorKey, container_id: ContainerId, info: ExecutorInfo) -> None:
         """Remember an executor of a framework, before its container is launched."""
         folder = self.meta / executor_directory(self.agent_id, *key)
-        write_atomic(folder / "executor.info", _encoder.encode(info))
-        (folder / "runs" / container_id).mkdir(parents=True, exist_ok=True)
+        self._write(folder / "executor.info", _encoder.encode(info))
+        self.syncing.wrote(*make_folders(folder / "runs" / container_id), folder / "runs")
         point_latest(folder / "runs", container_id)
 
     def note_run(self, key: ExecutorKey, container_id: ContainerId, name: str, text: str) -> None:
@@ -131,8 +136,9 @@ class Checkpoints:
         self, key: TaskKey, container_id: ContainerId, info: TaskInfo, executor: ExecutorId | None = None
     ) -> None:
         """Remember a task, before its container is launched or its executor has it; `executor` None: it is its own."""
-        write_atomic(self._task_folder(key, container_id, executor) / "task.info", _encoder.encode(info))
+        self._write(self._task_folder(key, container_id, executor) / "task.info", _encoder.encode(info))
         runs = self.meta / executor_directory(self.agent_id, key.framework, executor or own_executor(key.task)) / "runs"
+        self.syncing.wrote(runs)
         point_latest(runs, container_id)
 
     def log(
@@ -143,6 +149,8 @@ class Checkpoints:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(file, "ab", buffering=0) as opened:
             opened.write(_encoder.encode(record) + b"\n")
+        if record.get("type") == "UPDATE" and is_terminal(record["status"]["state"]):
+            self.syncing.wrote(path, path.parent)
 
     def close_run(self, key: TaskKey | ExecutorKey, container_id: ContainerId) -> None:
         """Mark the run of a command task or of an executor complete: the next process leaves it alone."""
@@ -157,6 +165,10 @@ class Checkpoints:
         for run in executors.glob(f"*/runs/{LATEST}"):
             if run.is_dir():
                 (run / SENTINEL).touch()
+
+    def _write(self, path: Path, data: bytes) -> None:
+        self.syncing.wrote(*make_folders(path.parent), path, path.parent)
+        write_atomic(path, data)
 
     def _task_folder(self, key: TaskKey, container_id: ContainerId, executor: ExecutorId | None) -> Path:
         name = executor or own_executor(key.task)

@@ -24,6 +24,7 @@ from mesos_gpu.agent.disk.checkpoints import (
     read_log,
 )
 from mesos_gpu.agent.disk.shapes import AgentShape, DrainShape, ExecutorShape, HoldingsShape, TaskShape, fits
+from mesos_gpu.agent.disk.syncing import Syncing
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.frameworks import MAX_COMPLETED_EXECUTORS, Framework
@@ -82,7 +83,7 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
             log.warning("skipping framework %s: its framework.info is not readable", framework.name)
             checkpoints.close_runs(FrameworkId(framework.name))
             continue
-        mine = list(_runs(framework))
+        mine = list(_runs(framework, checkpoints.syncing))
         runs += _worth_keeping([run for run in mine if isinstance(run, Run)])
         executors += _worth_keeping([run for run in mine if isinstance(run, ExecutorRun)])
         found[framework.name] = cast(FrameworkInfo, info)
@@ -171,13 +172,13 @@ def _holdings(meta: Path) -> Document:
     return {"resources": read_json(meta / "resources" / "resources.info") or (), "operations": ()}
 
 
-def _runs(framework: Path) -> Iterator[Run | ExecutorRun]:
+def _runs(framework: Path, syncing: Syncing) -> Iterator[Run | ExecutorRun]:
     """Yield the latest run of each executor and command task, oldest first; earlier runs are history."""
     latest = [executor / "runs" / LATEST for executor in _folders(framework / "executors")]
     runs = [link.parent / link.readlink() for link in latest if link.is_symlink()]
     for run in sorted((run for run in runs if run.is_dir()), key=lambda run: run.stat().st_mtime):
         executor = read_json(run.parent.parent / "executor.info")
-        tasks = tuple(_tasks(framework, run))
+        tasks = tuple(_tasks(framework, run, syncing))
         name = run.parent.parent.name
         if not fits(executor, ExecutorShape) and any(one.task_info["task_id"]["value"] != name for one in tasks):
             # What its tasks have to tell is written below its name, so that it must be known.
@@ -200,14 +201,17 @@ def _runs(framework: Path) -> Iterator[Run | ExecutorRun]:
             )
 
 
-def _tasks(framework: Path, run: Path) -> Iterator[Run]:
+def _tasks(framework: Path, run: Path, syncing: Syncing) -> Iterator[Run]:
     for task in _folders(run / "tasks"):
         info = read_json(task / "task.info")
         if not fits(info, TaskShape):
             log.warning("skipping task %s: its task.info is not readable", task.name)
             continue
-        records = tuple(read_log(task / "task.updates"))
-        yield Run(FrameworkId(framework.name), ContainerId(run.name), info, records, (run / SENTINEL).exists())
+        records, complete = tuple(read_log(task / "task.updates")), (run / SENTINEL).exists()
+        if not complete:
+            # The last process may have been killed before that was synced, and this one tells it.
+            syncing.wrote(task / "task.updates", task)
+        yield Run(FrameworkId(framework.name), ContainerId(run.name), info, records, complete)
 
 
 def _forked_pid(run: Path) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -104,6 +104,7 @@ class Agent:
         self.clock = clock or Clock()
         self.containers = containers
         self._checkpoints = checkpoints
+        checkpoints.syncing.on_failure = self._unwritten
         self.collector = collector or Collector(checkpoints.work_dir, clock=self.clock)
         self.nested_sandboxes = NestedSandboxes(containers, self.collector)
         self.collector.on_removed = lambda path: self.post(ev.Collected(path))
@@ -152,6 +153,7 @@ class Agent:
             checker=self._checker,
             streams=self.streams,
             executors=executors,
+            to_send=self.state.streams.to_send,
             stop=self._stop,
         )
 
@@ -204,7 +206,8 @@ class Agent:
         self.holdings.recover(found.resources, found.operations)
         if found.agent is None:
             await self.containers.recover(())
-            self._recover_devices(())
+            if self.devices is not None:
+                self.devices.recover(())
             self.takes_executors = True
             self._look_after_gpus()
             return
@@ -215,8 +218,10 @@ class Agent:
         live = [] if found.rebooted else [t.container_id for t, _ in tasks if t.phase is not Phase.OVER]
         live += [] if found.rebooted else [e.container_id for e, _, complete in executors if not complete]
         await self.containers.recover([container_id for container_id in live if container_id is not None])
-        self._recover_devices(self.containers.containers())
-        self._runner.rebooted, self.state.rebooted, self.state.doubt = found.rebooted, found.doubt, found.doubt
+        if self.devices is not None:
+            self.devices.recover(self.containers.containers())
+        # In doubt, too: an earlier process since the restart may have been unable to write down what it lost.
+        self._runner.rebooted = self.state.rebooted = self.state.doubt = found.doubt
         for task, pending in tasks:
             self._performer.perform(adopt_task(self.state, frameworks[task.key.framework], task, pending))
         for executor, hosted, complete in executors:
@@ -232,10 +237,6 @@ class Agent:
         self._settle()
         await self._settled.wait()
         log.info("recovered agent %s with %d tasks", self.agent_id, len(self.state.frameworks.tasks()))
-
-    def _recover_devices(self, live: Collection[ContainerId]) -> None:
-        if self.devices is not None:
-            self.devices.recover(live)
 
     def follow(self, master: Pid | None) -> None:
         """Take this master for the leading one from now on, or none."""
@@ -257,11 +258,14 @@ class Agent:
         except OSError as error:
             # What cannot be written down must not be acted on; a next process finds all that was.
             self._inbox.clear()
-            self._stop(f"cannot write a checkpoint: {error}; what runs {'ends' if self._left else 'continues running'}")
+            self._unwritten(error)
         finally:
             self._busy = False
             self._settle()
             self._arm()
+
+    def _unwritten(self, error: OSError) -> None:
+        self._stop(f"cannot write a checkpoint: {error}; what runs {'ends' if self._left else 'continues running'}")
 
     def leave(self) -> None:
         """Unregister and kill everything; `stopped` is set when that is done. For SIGUSR1."""
@@ -278,22 +282,17 @@ class Agent:
         self._link.close()
         if self.membership.authentication is not None:
             self.membership.authentication.close()
-        if self.shared_gpus is not None:
-            await self.shared_gpus.close()
-        if self.suspending is not None:
-            await self.suspending.close()
         if self.mig is not None:
             self.mig.close()
-        if self.gpus is not None:
-            await self.gpus.close()
-        if self.desk is not None:
-            await self.desk.lender.close()
-        if self.devices is not None:
-            await self.devices.close()
+        lender = None if self.desk is None else self.desk.lender
+        for part in (self.shared_gpus, self.suspending, self.gpus, lender, self.devices):
+            if part is not None:
+                await part.close()
         await self.nested_sandboxes.close()
         await self.collector.close()
         await self._checker.stop()
         await self._runner.stop()
+        self._checkpoints.syncing.close()
         frameworks = self.state.frameworks
         lives = [(one.key.framework, one.container_id) for one in frameworks.tasks()]
         lives += [(one.key.framework, one.container_id) for one in frameworks.executors()]
@@ -410,10 +409,10 @@ class Agent:
         self._arm()
 
     def _is_ours(self, task: TaskInfo) -> bool:
-        ours = bool(task["agent_id"]["value"] == self.agent_id)
-        if not ours:
-            log.warning("ignoring task %s, which is for another agent", task["task_id"]["value"])
-        return ours
+        if task["agent_id"]["value"] == self.agent_id:
+            return True
+        log.warning("ignoring task %s, which is for another agent", task["task_id"]["value"])
+        return False
 
     def _welcomed(self, welcome: Welcome) -> None:
         if self._left or self.state.departure.stopping is not None:

@@ -86,13 +86,30 @@ class ExecutorStreams:
         self.close(key)
         self._streams[key] = stream
 
-    def send(self, key: ExecutorKey, event: Document) -> None:
-        """Send an event to an executor; without a stream it is lost, as a message to a process that is gone."""
+    def sender(self, key: ExecutorKey) -> Callable[[Document], None]:
+        """Return what sends events (v1) on the stream that an executor has now.
+
+        Without a stream, and when it is not the executor's any more, they are lost, as messages to a process that is
+        gone: what is on its way to one stream must not come on the next, before its SUBSCRIBED.
+        """
         stream = self._streams.get(key)
-        if stream is None:
-            log.warning("no stream to executor %s of %s for %s", key.executor, key.framework, event["type"])
-        else:
-            stream.send(event)
+
+        def send(event: Document) -> None:
+            if stream is None or self._streams.get(key) is not stream:
+                log.warning("no stream to executor %s of %s for %s", key.executor, key.framework, event["type"])
+            else:
+                stream.send(event)
+
+        return send
+
+    def closer(self, key: ExecutorKey) -> Callable[[], None]:
+        """Return what ends the stream that an executor has now."""
+        stream = self._streams.get(key)
+        return lambda: None if stream is None else self._close_if(key, stream)
+
+    def _close_if(self, key: ExecutorKey, stream: Stream) -> None:
+        if self._streams.get(key) is stream:
+            self.close(key)
 
     def close(self, key: ExecutorKey) -> None:
         """End an executor's stream."""

@@ -1,8 +1,14 @@
-"""Carries out what the agent's state decided, in the order of the list."""
+"""Carries out what the agent's state decided, in the order of the list.
+
+What a task's run or end depends on is on the disk first, and not only written: a launch before anything of it runs or
+its executor hears of it, an end before the master does. So such actions wait for a sync, in their order, while others
+go on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,6 +28,7 @@ from mesos_gpu.agent.running.containers import Containers, Runner
 from mesos_gpu.agent.running.probes import look
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.tasks import is_terminal
 
 
 class Performer(Struct, frozen=True):
@@ -36,6 +43,8 @@ class Performer(Struct, frozen=True):
     checker: Checker[TaskKey]
     streams: ExecutorStreams
     executors: ExecutorLink
+    to_send: Callable[[Forward], bool]
+    """Whether an update that waited for the disk is still the one to be told."""
     stop: Callable[[str], None]
 
     @property
@@ -85,22 +94,32 @@ class Performer(Struct, frozen=True):
     def _tell_master(self, action: act.ToMaster) -> None:
         match action:
             case Forward():
-                self.link.forward(action)
-            case act.ExecutorGone():
-                self.link.executor_gone(self._agent_id, action.framework, action.executor, action.status)
+                if is_terminal(action.latest_state):
+                    self.checkpoints.syncing.after(lambda: self._forward_late(action))
+                else:
+                    self.link.forward(action)
+            case act.ExecutorGone():  # after the ends of its tasks
+                gone = partial(self.link.executor_gone, self._agent_id)
+                after = partial(gone, action.framework, action.executor, action.status)
+                self.checkpoints.syncing.after(after)
             case act.ToFramework():
                 self.link.executor_message(self._agent_id, action)
             case _:
                 assert_never(action)
 
+    def _forward_late(self, forward: Forward) -> None:
+        if self.to_send(forward):
+            self.link.forward(forward)
+
     def _tell_executor(self, action: act.OfExecutors) -> None:
+        after = self.checkpoints.syncing.after
         match action:
             case act.Welcome():
-                self._welcome_executor(action)
+                after(partial(self.streams.sender(action.key), self._welcome(action)))
             case act.ToExecutor():
-                self.streams.send(action.key, action.event)
+                after(partial(self.streams.sender(action.key), action.event))
             case act.CloseStream():
-                self.streams.close(action.key)
+                after(self.streams.closer(action.key))
             case act.Reconnect():
                 self.executors.reconnect(action.pid, self._agent_id)
             case _:
@@ -109,7 +128,7 @@ class Performer(Struct, frozen=True):
     def _run(self, action: act.OfContainers) -> None:
         match action:
             case act.Launch():
-                self.runner.launch(action)
+                self.runner.launch(action, self.checkpoints.syncing.synced())
             case act.Watch():
                 self.runner.watch(action)
             case act.Kill():
@@ -125,14 +144,14 @@ class Performer(Struct, frozen=True):
             case _:
                 assert_never(action)
 
-    def _welcome_executor(self, action: act.Welcome) -> None:
+    def _welcome(self, action: act.Welcome) -> Document:
         subscribed: Document = {
             "executor_info": action.executor,
             "framework_info": action.framework,
             "agent_info": {**self.membership.info, "id": {"value": self._agent_id}},
             "container_id": {"value": action.container_id},
         }
-        self.streams.send(action.key, {"type": "SUBSCRIBED", "subscribed": subscribed})
+        return {"type": "SUBSCRIBED", "subscribed": subscribed}
 
     def _look_of(self, begin: act.BeginChecks) -> Look:
         return lambda probe: look(probe, self.containers, begin.container_id, Path(begin.sandbox))

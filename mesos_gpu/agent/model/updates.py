@@ -97,6 +97,10 @@ class UpdateStreams:
         stream = self._streams.get(key)
         return bool(stream and stream.pending and stream.pending[0].get("uuid") == uuid)
 
+    def to_send(self, forward: Forward) -> bool:
+        """Return whether this is still what the master should be told of the task, if it waited for the disk."""
+        return not self._paused and self.expects(forward.key, forward.status["uuid"])
+
     def acknowledge(self, key: TaskKey, uuid: str, now_s: float) -> tuple[list[Forward], bool]:
         """Take the outstanding update off the stream when it is the one acknowledged.
 

@@ -16,7 +16,7 @@ from mesos_gpu.agent.model.events import Owner
 from mesos_gpu.agent.model.fetch_uris import Item
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.life.execution import Execution
-from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Size, Termination
+from mesos_gpu.container.spec.config import ContainerConfig, Ready, SessionConfig, Size, Termination
 from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import ContainerError, MesosGpuError, NotEnoughGpus, NotFound
 from mesos_gpu.mesos.ids import ContainerId
@@ -53,10 +53,13 @@ class Containers(Protocol):
     async def recover(self, live: Collection[ContainerId]) -> None:
         """Re-attach to `live`, destroy every other container of ours."""
 
-    async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
+    async def launch(
+        self, config: ContainerConfig, progress: Callable[[str], None] | None = None, ready: Ready | None = None
+    ) -> int:
         """Start a container and return the pid of its init; after an error nothing of it is left.
 
-        `progress` is told how far a pull of its image is.
+        `progress` is told how far a pull of its image is. `ready` is waited for before anything in it runs; what it
+        raises ends the launch.
         """
 
     def expect(self) -> None:
@@ -175,9 +178,9 @@ class Runner:
         stages.arrived()
         self._containers.expect()
 
-    def launch(self, action: act.Launch) -> None:
-        """Make the sandbox and launch; then wait for the end."""
-        self._start(self._launch(action))
+    def launch(self, action: act.Launch, ready: Ready | None = None) -> None:
+        """Make the sandbox and launch, once it is `ready` to run; then wait for the end."""
+        self._start(self._launch(action, ready))
 
     def watch(self, action: act.Watch) -> None:
         """Wait for a container that a former process launched."""
@@ -217,12 +220,12 @@ class Runner:
         if not task.cancelled() and task.exception() is not None:
             log.error("a container's work failed", exc_info=task.exception())
 
-    async def _launch(self, action: act.Launch) -> None:
+    async def _launch(self, action: act.Launch, ready: Ready | None) -> None:
         stages.begin(action.config.container_id)
         launching: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._launching.add(launching)
         try:
-            launched = await self._try(action)
+            launched = await self._try(action, ready)
         finally:
             self._launching.discard(launching)
             launching.cancel()
@@ -231,7 +234,7 @@ class Runner:
         else:
             self._released(action.config.container_id)
 
-    async def _try(self, action: act.Launch) -> bool:
+    async def _try(self, action: act.Launch, ready: Ready | None) -> bool:
         """Launch and report; return whether there is a container now."""
         key, config = action.key, action.config
         try:
@@ -241,7 +244,8 @@ class Runner:
             if action.fetch:
                 await self._fetch(config, action.fetch)
                 stages.mark("fetched")
-            pid = await self._launch_when_free(config, PullReport(lambda text: self._post(ev.Pulling(key, text))))
+            report = PullReport(lambda text: self._post(ev.Pulling(key, text)))
+            pid = await self._launch_when_free(config, report, ready)
         except MesosGpuError as error:
             self._post(ev.LaunchFailed(key, str(error)))
             return False
@@ -273,7 +277,9 @@ class Runner:
         finally:
             self._fetches.pop(config.container_id, None)
 
-    async def _launch_when_free(self, config: ContainerConfig, progress: Callable[[str], None]) -> int:
+    async def _launch_when_free(
+        self, config: ContainerConfig, progress: Callable[[str], None], ready: Ready | None
+    ) -> int:
         """Launch; where GPUs are short, wait for containers that were asked to end and still hold theirs.
 
         The master counts the GPUs of a framework that was torn down as free at once, and offers them (MESOS-8038).
@@ -284,7 +290,7 @@ class Runner:
                 try:
                     if self._devices is not None:
                         config = await self._devices.prepare(config)
-                    return await self._containers.launch(config, progress)
+                    return await self._containers.launch(config, progress, ready)
                 except NotEnoughGpus:
                     if not (self._ending or self._shrinking) or config.container_id in self._unwanted:
                         raise

@@ -11,7 +11,7 @@ from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.running.containers import Containers
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.life.execution import Execution
-from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Size, Termination
+from mesos_gpu.container.spec.config import ContainerConfig, Ready, SessionConfig, Size, Termination
 from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.isolator.plan import LaunchPlan
 from mesos_gpu.mesos.ids import ContainerId
@@ -28,7 +28,9 @@ class SharedContainers:
         await self._containers.recover(live)
         await self._turns.add(self._containers.containers())
 
-    async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
+    async def launch(
+        self, config: ContainerConfig, progress: Callable[[str], None] | None = None, ready: Ready | None = None
+    ) -> int:
         """Start a container; one with a share takes turns from now on.
 
         Raises BadInput for a CDI device that there is not, besides what the containerizer raises.
@@ -37,7 +39,7 @@ class SharedContainers:
             plan, answered = self._cdi(config.cdi_devices), config.device_plan
             config = replace(config, device_plan=plan if answered is None else plan.joined(answered))
         async with self._turns.entered(config.container_id):
-            pid = await self._containers.launch(config, progress)
+            pid = await self._containers.launch(config, progress, ready)
         await self._turns.add([config.container_id])
         return pid
 

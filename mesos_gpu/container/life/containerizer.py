@@ -36,6 +36,7 @@ from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.bundle import HostSetting
 from mesos_gpu.container.spec.config import (
     ContainerConfig,
+    Ready,
     SessionConfig,
     Size,
     Termination,
@@ -174,8 +175,12 @@ class Containerizer:
         self._executor.end_strays(record.container_id, self._bundles / record.container_id)
         self._follower.follow(container)
 
-    async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
+    async def launch(
+        self, config: ContainerConfig, progress: Callable[[str], None] | None = None, ready: Ready | None = None
+    ) -> int:
         """Start a container and return the pid of its init. `progress` is told how far a pull of its image is.
+
+        `ready` is waited for before anything in it runs; what it raises ends the launch.
 
         Raises BadInput, NotEnoughGpus, Conflict for an id in use, ImageError when its image is not to be had,
         ContainerError when the runtime refuses or the container is killed or destroyed meanwhile; then nothing of it
@@ -184,7 +189,7 @@ class Containerizer:
         check_config(config)
         container = self._admit(first_record(config, self._boot_id))
         outermost = self._containers[top_level(config.container_id)] if is_nested(config.container_id) else None
-        return await self._run(container, self._launcher.start(container, config, progress, outermost))
+        return await self._run(container, self._launcher.start(container, config, progress, outermost, ready))
 
     def expect(self) -> None:
         """A container will be launched in a moment: the kernel's wait before a change of cgroup begins."""

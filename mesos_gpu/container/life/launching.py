@@ -43,13 +43,7 @@ from mesos_gpu.container.life.sandbox import (
 )
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.bundle import HostSetting, ImageRoot, NetworkView, compose
-from mesos_gpu.container.spec.config import (
-    ContainerConfig,
-    ImageAsk,
-    SessionConfig,
-    is_ours,
-    one_slash,
-)
+from mesos_gpu.container.spec.config import ContainerConfig, ImageAsk, Ready, SessionConfig, is_ours, one_slash
 from mesos_gpu.container.spec.isolation import Isolator
 from mesos_gpu.container.spec.nesting import (
     cgroup_of,
@@ -105,8 +99,9 @@ class Launcher:
         config: ContainerConfig,
         progress: Callable[[str], None] | None,
         outermost: LiveContainer | None = None,
+        ready: Ready | None = None,
     ) -> int:
-        """Start a container, perhaps nested in one `outermost`; return the pid of its init.
+        """Start a container, perhaps nested in one `outermost`, when it is `ready`; return the pid of its init.
 
         Raises MesosGpuError, OSError.
         """
@@ -123,7 +118,7 @@ class Launcher:
             image = await self._pull(container, config.image, progress)
         async with self._turns:
             self._cgroups.expect()  # again: a pull takes its time
-            return await self._start(container, config, image, outermost, user, roots, ids)
+            return await self._start(container, config, image, outermost, user, roots, ids, ready)
 
     async def _start(
         self,
@@ -134,6 +129,7 @@ class Launcher:
         user: HostUser,
         roots: tuple[Path, ...],
         ids: Numbers | None,
+        ready: Ready | None,
     ) -> int:
         """Start what is on record, and has its image; return the pid of its init."""
         plan = self._plan(container, config, image, outermost)
@@ -168,6 +164,9 @@ class Launcher:
                 document["mounts"] = list(with_mounts(document["mounts"], below))
             write_private(bundle / "config.json", msgspec.json.encode(document))  # with all its variables
             stages.mark("bundle written")
+            if ready is not None:
+                await ready()
+                stages.mark("ready to run")
             supervised = await self._supervise(container, config, owner, roots, enter)
         finally:
             if held:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import signal as signals
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +26,9 @@ CONTAINER_ID = re.compile(r"(?=.{1,240}\Z)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9
 container from the one it lies in."""
 
 HOSTNAME = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+
+Ready: TypeAlias = Callable[[], Awaitable[None]]
+"""What is waited for before anything of a container runs."""
 
 SIGNALLED = 128
 """An init, and conmon, report a process that died of signal N as exit status 128 + N."""

@@ -1,0 +1,119 @@
+"""What was written and a power cut could still take, and who waits until it cannot: one sync serves all who wait.
+
+Syncing takes a disk milliseconds, or seconds where it is busy. So it is done in a thread, while the loop goes on; what
+is written meanwhile goes into the next one (group commit, as databases have it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from mesos_gpu.errors import Unavailable
+
+
+class Syncing:
+    """Files and folders that are to be synced. Everything here is called in one event loop."""
+
+    def __init__(self) -> None:
+        self.on_failure: Callable[[OSError], None] = lambda error: None
+        """Called when the disk failed: what waited for it is not done, and nothing that waits later."""
+        self._unsynced: dict[Path, None] = {}
+        self._waiting: list[Callable[[OSError | None], None]] = []
+        self._busy = False
+        self._failure: OSError | None = None
+        self._thread = ThreadPoolExecutor(1, "syncing")
+
+    def wrote(self, *paths: Path) -> None:
+        """Take note that the content of a file, or the names in a folder, have changed."""
+        self._unsynced.update(dict.fromkeys(paths))
+
+    def after(self, then: Callable[[], None]) -> None:
+        """Call `then` when all that was written until now outlives a power cut; in the order in which it was asked for.
+
+        At once where that is so already; never when the disk fails.
+        """
+        self._when_synced(lambda error: then() if error is None else None)
+
+    def synced(self) -> Callable[[], Awaitable[None]]:
+        """Have all that was written until now synced; what is returned waits for it, and may be called again.
+
+        It raises Unavailable when the disk failed.
+        """
+        done = asyncio.Event()
+        self._when_synced(lambda error: done.set())
+
+        async def wait() -> None:
+            await done.wait()
+            if self._failure is not None:
+                raise Unavailable(f"what was written cannot be synced: {self._failure.strerror}")
+
+        return wait
+
+    def close(self) -> None:
+        """Begin no more syncs; who waits is not called any more."""
+        self._waiting.clear()
+        self._thread.shutdown(wait=False)
+
+    def _when_synced(self, waiter: Callable[[OSError | None], None]) -> None:
+        if self._failure is not None or not (self._busy or self._unsynced):
+            waiter(self._failure)
+            return
+        self._waiting.append(waiter)
+        if not self._busy:
+            self._busy = True
+            # Not at once: what is written in the same turn of the loop goes with it.
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    def _begin(self) -> None:
+        paths, waiting = list(self._unsynced), self._waiting
+        self._unsynced, self._waiting = {}, []
+        if not waiting:  # it was closed
+            self._busy = False
+            return
+        work = asyncio.get_running_loop().run_in_executor(self._thread, sync_all, paths)
+        work.add_done_callback(partial(self._done, waiting))
+
+    def _done(self, waiting: list[Callable[[OSError | None], None]], work: asyncio.Future[None]) -> None:
+        if work.cancelled():
+            return
+        error = work.exception()
+        if error is not None and not isinstance(error, OSError):
+            raise error
+        if error is not None:
+            self._failure = error
+            waiting, self._waiting = [*waiting, *self._waiting], []
+            self.on_failure(error)
+        for waiter in waiting:
+            waiter(error)
+        self._busy = bool(self._waiting)
+        if self._busy:
+            self._begin()
+
+
+def sync_all(paths: Collection[Path]) -> None:
+    """Make files and the names in folders outlive a power cut. Raises OSError; what is gone meanwhile is left out."""
+    for path in paths:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def make_folders(folder: Path) -> list[Path]:
+    """Make a folder and those around it where they are not there; return the folders that have a new name in them."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return []
+    except FileNotFoundError:
+        return [*make_folders(folder.parent), *make_folders(folder)]
+    return [folder.parent]
