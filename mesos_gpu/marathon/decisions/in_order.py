@@ -6,7 +6,7 @@ docs/do/gangs.md says it in words. What is kept for the first that waits is kept
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -25,9 +25,9 @@ from mesos_gpu.marathon.matching.placing import MODEL, demand, machine, model
 from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.instances import ASKED, Instance, Phase, Task
 from mesos_gpu.marathon.state.draft import Draft
-from mesos_gpu.marathon.state.given_back import SETTLE_S
+from mesos_gpu.marathon.state.given_back import SETTLE_S, GivenBack
 from mesos_gpu.marathon.state.queue_entry import Place
-from mesos_gpu.mesos.ids import AgentId, Role
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.placement.demand import Demand, Machine
 from mesos_gpu.queueing.decide import Decision, Start, decide
@@ -42,24 +42,17 @@ Found = list[tuple[OpenOffer, Instance, Match]]
 class Look:
     """One look at what waits, with the offers at hand. `away`: offers that were given back, of other agents.
 
-    Agents that are `refused` in a role come in it when offers are asked for; the others come by themselves. A machine
+    Agents that are refused in a role come in it when offers are asked for; the others come by themselves. A machine
     at hand in another role is not what somebody can start on, but soon will be.
     """
 
-    def __init__(
-        self,
-        draft: Draft,
-        opened: Sequence[OpenOffer],
-        ready: Ready,
-        away: Sequence[Offer],
-        refused: Set[tuple[AgentId, Role]],
-    ):
+    def __init__(self, draft: Draft, opened: Sequence[OpenOffer], ready: Ready, away: GivenBack) -> None:
         self._draft, self._ready = draft, ready
         self._open = {str(each.offer.id): each for each in opened}
         self._offers: dict[str, Offer] = {name: each.offer for name, each in self._open.items()}
-        self._away = {f"{offer.id} given back": offer for offer in away}
+        self._away = {f"{offer.id} given back": offer for offer in away.offers}
         self._offers |= self._away
-        self._away_in = refused
+        self._away_in, self._lately = away.still_refused, away.lately
         self._called_over: set[str] = set()
         self.meant: dict[str, Role] = {}
         """Which offers somebody is to have soon, and in which role."""
@@ -89,8 +82,9 @@ class Look:
             if first is not None:
                 self.meant = dict.fromkeys(decision.promise.members, Role(first.document["role"])) | self.meant
         coming = ((self._offers[name].agent_id, role) for name, role in self.meant.items() if name in self._offers)
-        if not self._away_in.isdisjoint(coming):
-            draft.revive_due = True
+        draft.calls = draft.calls.started() if decision.starts else draft.calls
+        if not self._away_in.isdisjoint(coming) and draft.calls.due(draft.now_s):
+            draft.revive_due, draft.calls = True, draft.calls.made(draft.now_s)
         return decision
 
     def _in_role(self, name: str, spec: RunSpec) -> Offer:
@@ -130,7 +124,10 @@ class Look:
         draft, placed = self._draft, placed_instances(self._draft, spec)
         roles = accepted_roles(spec, draft.settings.roles_behaviour)
         names = set()
+        busy = {str(task.agent_id) for task in self._tasks()}
         for name, offer in self._offers.items():
+            if name in self._away and str(offer.agent_id) not in busy and not self._as_told(offer, spec, roles, placed):
+                continue
             left = self._open[name].left if name in self._open else offer.resources
             pool = self._pool(name, offer, left, roles)
             found = matched(draft, spec, self._in_role(name, spec), left, placed, pool)
@@ -146,6 +143,14 @@ class Look:
                 if all_fulfilled(constraints, task, placed, spec.instances, draft.region):
                     names.add(str(task.agent_id))
         return frozenset(names - self._unfit.get(spec.id, set()))
+
+    def _as_told(self, offer: Offer, spec: RunSpec, roles: tuple[Role, ...], placed: Sequence[Instance]) -> bool:
+        """Return whether what an app's own role was offered lately of an agent would do: a quota may leave it less."""
+        own = self._lately.get((offer.agent_id, Role(spec.document["role"])))
+        if own is None or own is offer:
+            return True
+        pool = pool_of(own, own.resources, roles)
+        return isinstance(matched(self._draft, spec, own, own.resources, placed, pool), Match)
 
     def _pool(self, name: str, offer: Offer, left: Resources, roles: tuple[Role, ...]) -> Pool:
         """Return what those of some roles may take of an offer, the same for all of them while nothing is taken."""

@@ -6,7 +6,8 @@ core/launchqueue/impl/ReviveOffersState.scala.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from math import inf
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from mesos_gpu.marathon.decisions.choosing import Choice, worth_waiting
 from mesos_gpu.marathon.decisions.in_order import Look
 from mesos_gpu.marathon.decisions.offer_queue import dequeued, enqueue, next_use_s, room_in_queue, tokens_worth_a_look
 from mesos_gpu.marathon.decisions.offer_queue import use_queued as use_queue
+from mesos_gpu.marathon.decisions.roles import in_one_role, keep_all
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready, waits_in_lines
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.offers import Offer
@@ -25,12 +27,12 @@ from mesos_gpu.marathon.state.actions import Decline, Revive, Say, Suppress
 from mesos_gpu.marathon.state.asked import NOTHING_ASKED, Asked
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import Moment
-from mesos_gpu.marathon.state.given_back import SETTLE_S, GivenBack, by_agent, in_all, in_one_piece, lifted
+from mesos_gpu.marathon.state.given_back import NO_CALLS, SETTLE_S, GivenBack, in_one_piece, lifted
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import Books, State
 from mesos_gpu.marathon.state.turns import Line
 from mesos_gpu.mesos.documents import OfferDocument
-from mesos_gpu.mesos.ids import OfferId, TaskId
+from mesos_gpu.mesos.ids import AgentId, OfferId, TaskId
 
 _PAUSE_S, _PAUSE_MORE_S = 1.0, 3.0
 """For so long, and up to so much more by chance, others have their turn with what was kept in vain: two Marathons that
@@ -56,8 +58,9 @@ def offered(draft: Draft, documents: Sequence[OfferDocument]) -> None:
     if ready.ordered:
         _know(draft, documents)
         offering = {document["agent_id"]["value"] for document in documents}
+        grown = {task.agent_id for task, _, _ in draft.freed if task.agent_id in offering}
         draft.freed = tuple(entry for entry in draft.freed if entry[0].agent_id not in offering)
-        _take_in_order(draft, [*_queued(draft), *held], ready, keep=True)
+        _take_in_order(draft, [*_queued(draft), *held], ready, keep=True, grown=grown)
         return
     if worth_waiting(draft, held, ready) and (draft.held_until_s or inf) > draft.now_s:
         draft.held = held
@@ -137,6 +140,8 @@ def look_again(draft: Draft, *, tick: bool) -> None:
         specs = (draft.app(app_id) for app_id in new)
         draft.ordered = any(spec is not None and spec.ordered for spec in specs)
         return
+    if new:
+        draft.calls = NO_CALLS
     ready = _ready_by_app(draft)
     if ready.ordered:
         _take_in_order(draft, [*_queued(draft), *draft.held], ready, keep=True)
@@ -149,20 +154,31 @@ def look_again(draft: Draft, *, tick: bool) -> None:
             take_offers(draft, held, ready)
 
 
-def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Ready, *, keep: bool) -> None:
-    """Start what comes first; with `keep`, hold what the first that waits is to have, else give everything back."""
+def _take_in_order(
+    draft: Draft,
+    documents: Sequence[OfferDocument],
+    ready: Ready,
+    *,
+    keep: bool,
+    grown: Collection[AgentId] = frozenset(),
+) -> None:
+    """Start what comes first; with `keep`, hold what the first that waits is to have, else give everything back.
+
+    `grown`: agents on which a task has ended, and which are offered for the first time since.
+    """
     whole, parts = in_one_piece(documents)
     read, declined = _read(draft, whole)
     away = GivenBack(draft.away, draft.now_s)
     draft.freed = tuple(entry for entry in draft.freed if entry[2] > draft.now_s - SETTLE_S)
-    offers, idle = _of_waiting_roles(draft, read, ready)
-    alone, shared = by_agent(offers, idle)
-    for offer in idle:
-        away.refused(offer, 0.0)
-    _give_back_as_one(draft, away, [*parts, *shared], {offer.id for offer in idle})
+    alone, idle = in_one_role(draft, away, read, parts, ready, grown)
+    if keep and draft.awaited.holds_up(draft.now_s):
+        keep_all(draft, alone)
+        draft.away = away.entries
+        if declined:
+            draft.actions.append(Decline(declined, _refuse_s(draft, _next_backoff_s(draft))))
+        return
     opened = [OpenOffer(draft, offer) for offer in alone]
-    away.at_hand(alone)
-    look = Look(draft, opened, ready, away.offers, away.still_refused)
+    look = Look(draft, opened, ready, away)
     decision = look.carry_out()
     hold_s = draft.settings.gang_offer_hold_s
     until_s = (
@@ -179,7 +195,7 @@ def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Read
         if not kept:
             each.fill(resident)
         if each.close(0.0 if decision.fits else refuse_s):
-            away.refused(replace(each.offer, resources=each.left), _PAUSE_S)
+            away.used(replace(each.offer, resources=each.left), _PAUSE_S)
         elif kept:
             held.append(each.offer.document)
         elif role is not None:  # it is to come in the role of who is to have it
@@ -195,35 +211,6 @@ def _take_in_order(draft: Draft, documents: Sequence[OfferDocument], ready: Read
     draft.ordered = bool(draft.waiting)
     draft.away = away.entries if draft.ordered else ()
     draft.freed = draft.freed if draft.ordered else ()
-
-
-def _give_back_as_one(draft: Draft, away: GivenBack, shared: list[list[Offer]], idle: set[OfferId]) -> None:
-    """Give back the offers of agents of which several are out, to come again as one: each has one machine all the same.
-
-    They come in the role in which one is held; those of `idle` roles are declined already.
-    """
-    held = {document["id"]["value"] for document in draft.held}
-    for several in shared:
-        meant = next((offer for offer in several if offer.id in held), several[0])
-        others = [offer.id for offer in several if offer.role != meant.role and offer.id not in idle]
-        away.refused(replace(meant, resources=in_all(several)), 0.0)
-        draft.actions.append(Decline([offer.id for offer in several if offer.role == meant.role], 0.0))
-        if others:
-            draft.actions.append(Decline(others, draft.settings.gang_offer_hold_s))
-
-
-def _of_waiting_roles(draft: Draft, offers: list[Offer], ready: Ready) -> tuple[list[Offer], list[Offer]]:
-    """Give back the offers of roles in which nothing waits, for long: their machines come in another role next.
-
-    Return the other offers, and these: a gang needs several machines at one moment, and a master with several roles to
-    serve offers it some of them in this role and some in that.
-    """
-    roles = {str(ready.specs[app_id].document["role"]) for app_id in ready}
-    idle = [offer for offer in offers if offer.role not in roles]
-    if len(draft.roles) < 2 or not idle:
-        return offers, []
-    draft.actions.append(Decline([offer.id for offer in idle], draft.settings.decline_offer_s))
-    return [offer for offer in offers if offer.role in roles], idle
 
 
 def take_offers(draft: Draft, documents: Sequence[OfferDocument], ready: Ready | None = None) -> None:
@@ -426,6 +413,8 @@ def next_launch_s(state: State, settings: Settings, moment: Moment, *, looks: bo
         times.append(moment.now_s + _LOOK_S)
     if state.held_until_s is not None and (looks or not state.gathering):
         times.append(state.held_until_s)
+    if looks and state.awaited.holds_up(moment.now_s):
+        times.append(state.awaited.until_s)
     if (use_s := next_use_s(state, settings, moment.now_s)) is not None:
         times.append(use_s)
     if state.subscribed and state.revive_due:

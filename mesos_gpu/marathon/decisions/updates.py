@@ -30,6 +30,7 @@ from mesos_gpu.marathon.model.task_ids import app_of, instance_of
 from mesos_gpu.marathon.state import pods
 from mesos_gpu.marathon.state.actions import Acknowledge, Kill, Publish, Reconcile, Say
 from mesos_gpu.marathon.state.draft import Draft
+from mesos_gpu.marathon.state.given_back import NO_CALLS
 from mesos_gpu.marathon.state.run_times import learn
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.mesos.documents import TaskStatus
@@ -105,7 +106,7 @@ def _move(
     instance = replace(moved(instance, cause, draft.now_s), task=after)
     if cause is Cause.TASK_ENDED:
         if draft.ordered and draft.waiting and spec is not None:
-            draft.freed = (*draft.freed, (task, spec, draft.now_s))
+            draft.freed, draft.calls = (*draft.freed, (task, spec, draft.now_s)), NO_CALLS
         # A task that was asked to end and ended is not a failure, whatever its exit status.
         if failed and not was_ending:
             _note_backoff(draft, instance)

@@ -77,8 +77,24 @@ class Node:
     """Whether offers may have been cut short by a quota after others had given way, so that it might not start."""
 
     def after(self, step: Step) -> Node | None:
-        """Return it after one more step; None for a step that is refused."""
-        stage = self.stage.copy()
+        """Return it after one more step; None for a step that is refused.
+
+        What starts has to, whichever offers come first.
+        """
+        node = self._played(step, self.stage.copy())
+        if node is not None and node.starts:
+            node._in_doubt = node._turned is None or not node._turned.starts
+        return node
+
+    @cached_property
+    def _turned(self) -> Node | None:
+        """Return the same after the same steps, where other offers come first."""
+        if self.before is None:
+            return self
+        before = self.before._turned
+        return None if before is None else before._played(self.steps[-1], before.stage.turned())
+
+    def _played(self, step: Step, stage: Stage) -> Node | None:
         node = Node(self.scene, self.app_id, stage, (*self.steps, step), self)
         node._runs_before = self._runs_before
         try:

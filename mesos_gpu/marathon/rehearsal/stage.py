@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from itertools import count
 from typing import Any
@@ -16,12 +17,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.decisions import lifecycle
 from mesos_gpu.marathon.decisions.launching import next_launch_s
 from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.checks import health_probes, readiness_probe
 from mesos_gpu.marathon.matching.linking import given_cards, sets_of, share_links
+from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.instances import Instance, Phase
 from mesos_gpu.marathon.model.task_ids import instance_of
 from mesos_gpu.marathon.rehearsal.machines import Machine, operated
@@ -29,7 +32,7 @@ from mesos_gpu.marathon.state.actions import Action, Decline, Kill, Launch
 from mesos_gpu.marathon.state.events import Event, HealthChecked, Moment, Offered, ReadinessChecked, Status, Tick
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
-from mesos_gpu.mesos.documents import TaskInfo
+from mesos_gpu.mesos.documents import OfferDocument, TaskInfo
 from mesos_gpu.mesos.ids import AgentId, OfferId, Role, TaskId
 from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.resources import Resources
@@ -41,6 +44,9 @@ _QUIET_S = 20.0
 """What waits in order is left alone when it has been looked at for so long in vain, and thrice the hold of offers."""
 _ROUNDS = 5000
 """Times that offers are made, at most."""
+_GOLDEN = 0x9E3779B97F4A7C15F39CC0605CEDC835
+"""Multiples of it lie far apart modulo 2 to the 128th: ids that nothing has."""
+_NO_OFFER = AgentId(""), Role("*"), Resources()
 _SCALARS = ("cpus", "gpus", "mem", "disk")
 
 Lasts = Callable[[RunSpec, float], float | None]
@@ -89,10 +95,11 @@ class Stage:
         self.starts: list[Start] = []
         self.ends: list[End] = []
         self._begin_s = self._now_s = moment.now_s
-        self._new_id = moment.new_id
+        self._made = count(1)
         self._headroom = {role: dict(left) for role, left in headroom.items()}
         self._holds: dict[TaskId, tuple[AgentId, Resources, Role]] = {}
-        self._offers: dict[OfferId, tuple[AgentId, Role]] = {}
+        self._offers: dict[OfferId, tuple[AgentId, Role, Resources]] = {}
+        """What is out: also what the state holds, until it gives that back."""
         self._cards: dict[TaskId, tuple[int, ...]] = {}
         self._refused: dict[AgentId, int] = {}
         """In the order in which their offers were declined last."""
@@ -100,6 +107,9 @@ class Stage:
         self._letters: deque[Event] = deque()
         self._lasts = lasts
         self._due: list[tuple[float, TaskId]] = []
+        self._turned = False
+        for offer in (*_readable(state.held), *(offer for offer, _ in state.queued)):
+            self._offers[offer.id] = offer.agent_id, offer.role, offer.resources
 
     def settle_what_is_under_way(self) -> None:
         """Let what starts now run, and what ends now end: that would happen in any case."""
@@ -127,7 +137,19 @@ class Stage:
         other._refused, other._cards = dict(self._refused), dict(self._cards)
         other.starts, other.ends, other._due = list(self.starts), list(self.ends), list(self._due)
         other._headroom = {role: dict(left) for role, left in self._headroom.items()}
+        other._numbers, other._made = copy(self._numbers), copy(self._made)
         other._letters = deque(self._letters)
+        return other
+
+    def turned(self) -> Stage:
+        """Return a copy to which other offers come first: what a master does is not known.
+
+        They come to the roles in the other order, and nothing is held that was held before all others came.
+        """
+        other = self.copy()
+        other._turned, other._offers = True, {}
+        nothing = {"held": (), "held_until_s": None, "gathering": False, "queued": ()}
+        other.state = State.after(self.state, nothing)
         return other
 
     @property
@@ -199,9 +221,12 @@ class Stage:
         """Offer what is free to the roles that wait, one after the other; return whether anything came of it."""
         roles = {spec.document["role"] for app in set(self.state.waiting.values()) if (spec := self.state.app(app))}
         used = False
-        for role in sorted(roles):
-            out = {agent_id for agent_id, _ in self._offers.values()}
-            left = dict(self._headroom.get(Role(role.partition("/")[0]), {}))
+        for role in sorted(roles, reverse=self._turned):
+            out = {agent_id for agent_id, _, _ in self._offers.values()}
+            left = dict(self._headroom.get(_of_quota(role), {}))
+            for _, other, offered in self._offers.values():
+                if _of_quota(other) == _of_quota(role):
+                    left = {name: most - offered.milli(name) for name, most in left.items()}
             documents = []
             machines = list(self.machines.values())
             if left:  # what a quota leaves goes elsewhere while an offer of it is refused
@@ -211,12 +236,17 @@ class Stage:
                 document = None if machine.id in out else machine.offer(offer_id, role, left)
                 if document is not None:
                     documents.append(document)
-                    self._offers[offer_id] = machine.id, role
                     offered = Resources.from_json(document["resources"])
+                    self._offers[offer_id] = machine.id, role, offered
                     left = {name: most - offered.milli(name) for name, most in left.items()}
             if documents:
                 used = any(isinstance(action, Launch) for action in self.tell(Offered(documents))) or used
         return used
+
+    def _new_id(self) -> str:
+        """Return an id that nothing has yet. What is chosen by it is the same whenever the same is played."""
+        digits = f"{next(self._made) * _GOLDEN % 2**128:032x}"
+        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
     def _decide(self, event: Event) -> list[Action]:
         before = self.state
@@ -227,7 +257,7 @@ class Stage:
                     self._launched(action)
                 case Decline(offer_ids=offer_ids):
                     for offer_id in offer_ids:
-                        agent_id, _ = self._offers.pop(offer_id, (AgentId(""), Role("")))
+                        agent_id, _, _ = self._offers.pop(offer_id, _NO_OFFER)
                         self._refused[agent_id] = next(self._numbers)
                 case Kill(task_id=task_id):
                     self._killed(before, task_id)
@@ -243,7 +273,7 @@ class Stage:
                 self._letters.extend(self._checks(event.status["task_id"]["value"]))
 
     def _launched(self, launch: Launch) -> None:
-        agent_id, role = self._offers.pop(launch.offer_id, (AgentId(""), Role("*")))
+        agent_id, role, _ = self._offers.pop(launch.offer_id, _NO_OFFER)
         if agent_id in self.machines:
             self.machines[agent_id] = operated(self.machines[agent_id], launch.operations)
         for info in launch.task_infos:
@@ -296,7 +326,7 @@ class Stage:
     def _take(self, agent_id: AgentId, role: Role, taken: Resources) -> None:
         if agent_id in self.machines:
             self.machines[agent_id] = self.machines[agent_id].without(taken)
-        left = self._headroom.get(Role(role.partition("/")[0]))
+        left = self._headroom.get(_of_quota(role))
         if left is not None:
             for name in left:
                 left[name] -= taken.milli(name)
@@ -329,7 +359,7 @@ class Stage:
         machine = self.machines.get(agent_id)
         if machine is not None:
             self.machines[agent_id] = machine.with_back(held)
-        left = self._headroom.get(Role(role.partition("/")[0]))
+        left = self._headroom.get(_of_quota(role))
         if left is not None:
             for name in left:
                 left[name] += held.milli(name)
@@ -385,6 +415,18 @@ class Stage:
         ready = readiness_probe(spec, instance.task)
         if ready is not None:
             yield ReadinessChecked(task_id, ready.name, ready=True)
+
+
+def _readable(documents: Sequence[OfferDocument]) -> Iterator[Offer]:
+    """Yield the offers that can be read: the others are declined when they are looked at."""
+    for document in documents:
+        with suppress(BadResources, KeyError):
+            yield Offer.from_json(document)
+
+
+def _of_quota(role: str) -> Role:
+    """Return the role that has the quota of a role: the first of its names."""
+    return Role(role.partition("/")[0])
 
 
 def _asked(spec: RunSpec) -> dict[str, int]:

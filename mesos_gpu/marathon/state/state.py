@@ -19,7 +19,7 @@ from mesos_gpu.marathon.model.launch_tokens import LaunchTokens
 from mesos_gpu.marathon.model.usage import Period, RunTimes, Sum
 from mesos_gpu.marathon.state.asked import NOTHING_ASKED, Asked
 from mesos_gpu.marathon.state.events import ReadinessChecked
-from mesos_gpu.marathon.state.given_back import Entry
+from mesos_gpu.marathon.state.given_back import NO_CALLS, NOTHING_AWAITED, Awaited, Calls, Entry
 from mesos_gpu.marathon.state.lines import Lines
 from mesos_gpu.marathon.state.members import Members
 from mesos_gpu.marathon.state.queue_entry import Place
@@ -107,6 +107,10 @@ class Books(Lasting):
     """Whether offers were declined for want of tokens, and not asked for again since."""
     away: tuple[Entry, ...] = ()
     """What was given back of offers while something waited in order, with when, and until when it is refused."""
+    calls: Calls = NO_CALLS
+    """How often offers were asked for in vain for what waits in order."""
+    awaited: Awaited = NOTHING_AWAITED
+    """Machines that were given back in parts, to come as one."""
     freed: tuple[tuple[Task, RunSpec, float], ...] = ()
     """Tasks that have ended while something waited in order, and when: what they had is still to be offered."""
     ordered: bool = False

@@ -75,3 +75,19 @@ def test_machines_of_one_value_that_were_refused_at_different_times_come_togethe
     (task,) = (i.task for i in cluster.state.instances_of("/busy") if i.task is not None)
     cluster.ask(KillTasks([task.id], "D", scale=True, force=True))
     assert starts(cluster, "/gang", 30.0)
+
+
+def test_offers_are_not_asked_for_again_and_again_while_a_quota_is_short() -> None:
+    # Each of the machines would do for a member, and the quota lets the role have one of them at a time.
+    cluster = Cluster({f"m{at}": Machine(4000, 4096, (WHOLE,)) for at in range(2)})
+    cluster.limit(ROLE, {"gpus": 1000})
+    cluster.put({**SOME, "id": "/gang", "gang": {"size": 2}, "gpus": 1, "role": ROLE})
+    cluster.until(cluster.now_s + 60)
+    revived: set[float] = set()
+    until_s = cluster.now_s + 300
+    while cluster.now_s < until_s:
+        cluster.until(cluster.now_s + 1)
+        revived.add(cluster.state.revived_s)
+    assert len(revived) <= 11
+    cluster.limit(ROLE, {"gpus": 2000})
+    assert starts(cluster, "/gang", 60.0)

@@ -9,14 +9,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from mesos_gpu.marathon.engine.ids import ids_from
+from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.rehearsal.machines import Machine
 from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, rehearse
-from mesos_gpu.marathon.state.events import Event, Moment, PutApps
+from mesos_gpu.marathon.rehearsal.stage import Stage
+from mesos_gpu.marathon.state.events import Event, Moment, Offered, PutApps, Tick
+from mesos_gpu.marathon.state.state import State
 from mesos_gpu.mesos.ids import AgentId, Role
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.placement.demand import WHOLE
 from mesos_gpu.placement.demand import Machine as Node
 from mesos_gpu.replay.cluster import BEGIN_S, ReplayedCluster
+from tests.support.marathon.builders import SETTINGS, T0, Run, app, offer
 
 SEED = "ffffffff-0000-0000-0000-000000000000"
 
@@ -96,3 +100,29 @@ def test_a_volume_is_reserved_made_and_taken() -> None:
     (machine,) = told.machines
     assert machine.free.unreserved().milli("disk") == (4096 - 64) * 1000
     assert any(resource.persistence_id for resource in machine.used)
+
+
+def replace_held(state: State, documents: list[Any]) -> State:
+    return State.after(state, {"held": tuple(documents), "held_until_s": T0 + 15, "gathering": True})
+
+
+def test_what_is_held_is_used_and_not_offered_a_second_time() -> None:
+    run = Run(settings=replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED))
+    run.subscribe()
+    run.put(app("/gang", gpus=1, gang={"size": 2}))
+    run.do(Tick(), after_s=10)
+    run.do(Offered([offer("O1", agent="S0", host="h0", cpus=2, gpus=1)]))
+    run.do(Offered([offer("O2", agent="S1", host="h1", cpus=2, gpus=0)]))
+    free = Resources.parse("cpus:2;mem:4096;ports:[31000-31010]")
+    machines = [Machine(AgentId(f"S{at}"), f"h{at}", free + Resources.parse("gpus:1")) for at in range(2)]
+    held = replace_held(
+        run.state,
+        [offer("O1", agent="S0", host="h0", cpus=2, gpus=1), {"id": {"value": "O9"}, "agent_id": {"value": "S9"}}],
+    )
+    for first in (run.state, held):
+        stage = Stage(first, machines, run.settings, run.moment, {})
+        stage.play(patience_s=6.0)
+        assert sorted(start.host for start in stage.starts) == ["h0", "h1"]
+        stage = Stage(first, machines, run.settings, run.moment, {}).turned()
+        stage.play(patience_s=6.0)
+        assert sorted(start.host for start in stage.starts) == ["h0", "h1"]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
+from mesos_gpu.marathon.decisions.launching import next_launch_s
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.state.actions import Action, Decline, Launch, Revive
 from mesos_gpu.marathon.state.events import Offered, Tick
-from mesos_gpu.marathon.state.given_back import GivenBack, by_agent, in_all, lifted
+from mesos_gpu.marathon.state.given_back import NO_CALLS, NOTHING_AWAITED, GivenBack, by_agent, in_all, lifted
 from mesos_gpu.mesos.resources import Resources
 from tests.support.marathon.builders import SETTINGS, T0, Run, app, offer, only, status
 
@@ -63,14 +65,106 @@ def test_a_machine_that_came_in_another_role_is_waited_for_until_its_refusal_is_
 
 
 def test_a_machine_of_which_two_roles_have_a_part_each_is_given_back_to_come_as_one() -> None:
+    run = waiting(priority=1)
+    run.put(app("/other/b", gpus=4, role="other", gang={"size": 2}))
+    run.do(Tick(), after_s=10)
+    given = declined(run.do(Offered([offered(1, 0, WAITS, gpus=2), offered(2, 0, "other")])))
+    # It comes in the role in which the rest came: what the other one was offered may be all that it can have.
+    assert given == {"O1": SHARED.gang_offer_hold_s, "O2": 0.0}
+    assert [offer.gpus for offer, _, _ in run.state.away if offer.agent_id == "S0"] == [3]
+
+
+def test_the_rest_of_a_machine_at_hand_that_comes_where_nothing_waits_is_not_one_that_is_coming() -> None:
+    # As a master does when the role's quota leaves it no more of the machine.
     run = waiting()
     run.do(Offered([offered(1, 1, WAITS)]))
     held = run.do(Offered([offered(2, 0, WAITS)]))
     assert not declined(held)
     assert only(held, Revive)
     given = declined(run.do(Offered([offered(3, 0, OTHER)])))
-    assert given == {"O2": 0.0, "O3": 120.0}
-    assert [offer.gpus for offer, _, _ in run.state.away if offer.agent_id == "S0"][-1] == 2
+    assert given == {"O3": 120.0}
+    assert [offer.id for offer, _, _ in run.state.away if offer.agent_id == "S0"] == []
+    assert [document["id"]["value"] for document in run.state.held] == ["O2"]
+
+
+def test_what_was_freed_on_a_machine_at_hand_comes_with_the_rest() -> None:
+    run = Run(settings=SHARED)
+    run.subscribe()
+    run.put(app("/other/busy", gpus=1, role="other", maxRuntimeSeconds=3600))
+    (task_id,) = (run.do(Offered([offered(1, 0, "other")])), run.tasks("/other/busy"))[1]
+    run.do(status(task_id, agent_id={"value": "S0"}))
+    run.put(app("/team/a", gpus=2, role=WAITS, gang={"size": 2}))
+    run.do(Tick(), after_s=10)
+    run.do(Offered([offered(2, 0, WAITS), offered(3, 1, WAITS, gpus=2)]))
+    run.do(status(task_id, "TASK_FAILED", agent_id={"value": "S0"}))
+    given = declined(run.do(Offered([offered(4, 0, OTHER)])))
+    assert given == {"O2": 0.0, "O4": 120.0}
+
+
+def test_nothing_starts_while_a_machine_that_came_in_parts_comes_as_one() -> None:
+    run = waiting()
+    held = run.do(Offered([offered(1, 0, WAITS), offered(2, 0, WAITS), offered(3, 1, WAITS, gpus=2)]))
+    assert not only(held, Launch)
+    assert [document["id"]["value"] for document in run.state.held] == ["O3"]
+    next_s = next_launch_s(run.state, SHARED, run.moment)
+    assert next_s is not None
+    assert next_s <= run.now_s + 1.5
+    launches = only(run.do(Offered([offered(4, 0, WAITS, gpus=2)]), after_s=1), Launch)
+    assert sorted(each.offer_id for each in launches) == ["O3", "O4"]
+
+
+def test_what_comes_in_parts_again_and_again_is_not_waited_for() -> None:
+    awaited = NOTHING_AWAITED
+    waited = []
+    for tenth in range(300):
+        awaited = awaited.after({"S0"}, {"S0", "S1"}, T0 + tenth / 10)
+        waited += [tenth] if awaited.holds_up(T0 + tenth / 10) else []
+    assert waited == [*range(15), *range(115, 130), *range(230, 245)]
+    # What has come as one is not waited for, and a clock that was set back ends the wait.
+    awaited = NOTHING_AWAITED.after({"S0"}, (), T0)
+    assert not awaited.after((), {"S0"}, T0 + 1).holds_up(T0 + 1)
+    assert not awaited.holds_up(T0 - 100)
+
+
+def test_offers_are_asked_for_ever_more_seldom_while_nothing_comes_of_it() -> None:
+    calls, asked = NO_CALLS, []
+    for second in range(300):
+        if calls.due(T0 + second):
+            calls, asked = calls.made(T0 + second), [*asked, second]
+    gaps = [after - before for before, after in itertools.pairwise(asked)]
+    assert gaps == [1, 1, 1, 2, 4, 8, 16, *[30] * (len(gaps) - 7)]
+    assert calls.started().due(T0 + asked[-1])
+    # A clock that was set back holds nobody up.
+    assert calls.due(T0 - 1000.0)
+
+
+def test_of_a_machine_that_came_in_several_roles_the_most_counts_and_each_knows_what_it_was_offered() -> None:
+    back = GivenBack((), T0)
+    cut, whole = Offer.from_json(offered(1, 0, WAITS)), Offer.from_json(offered(2, 0, "other", gpus=4))
+    back.refused(whole, 120.0)
+    back.refused(cut, 120.0)
+    assert back.offers == [whole]
+    assert back.lately == {("S0", WAITS): cut, ("S0", "other"): whole}
+    later = GivenBack(back.entries, T0 + 60)
+    later.refused(cut, 120.0)
+    assert (later.offers, later.lately) == ([whole], {("S0", WAITS): cut})
+    # What has started on it makes it another.
+    later.used(cut, 1.0)
+    assert later.offers == [cut]
+
+
+def test_a_role_that_is_offered_a_part_of_each_machine_does_not_wait_for_the_whole_of_them() -> None:
+    run = Run(settings=SHARED)
+    run.subscribe()
+    run.put(app("/other/first", gpus=2, role="other", gang={"size": 2}, priority=1, maxRuntimeSeconds=60))
+    run.put(app("/team/small", gpus=4, role=WAITS, gang={"size": 2}))
+    run.do(Tick(), after_s=10)
+    run.do(Offered([offered(1, 0, WAITS, gpus=3)]))
+    run.do(Offered([offered(2, 0, "other", gpus=1)]))
+    # Its own role was told of one GPU there, another one of three.
+    held = run.do(Offered([offered(3, 1, "other", gpus=2)]))
+    assert declined(held) == {"O3": 120.0}
+    assert not only(held, Revive)
 
 
 def test_nobody_refuses_anything_after_offers_were_asked_for() -> None:

@@ -103,6 +103,11 @@ class Every:
         after = self._after(stage, steps[-1])
         if after is None or not self._more(after.state) or self._short(after):
             return None
+        other: Stage | None = self._base
+        for step in steps:
+            other = None if other is None else self._after(other.turned(), step)
+        if other is None or not self._more(other.state) or self._short(other):
+            return None
         measure = self._measure(steps, after)
         return measure if measure < than.measure else None
 

@@ -190,9 +190,14 @@ def asked_for(state: State, step: Step) -> Iterator[Event]:
             yield KillTasks([step.target], f"D{step.target}", scale=True, force=True)
 
 
-def stuck_cluster(seed: int) -> Cluster:
-    """Return a cluster on which the app waits in order, and does not start."""
-    random, more = Random(seed), Random(~seed)
+class _Never(Random):
+    def random(self) -> float:
+        return 1.0
+
+
+def stuck_cluster(seed: int, *, plain: bool = False) -> Cluster:
+    """Return a cluster on which the app waits in order, and does not start; a `plain` one has one role alone."""
+    random, more = Random(seed), _Never() if plain else Random(~seed)
     while True:
         found = _cluster(random, more)
         if found is not None:
