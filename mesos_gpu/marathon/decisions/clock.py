@@ -28,8 +28,9 @@ def heed_the_clock(draft: Draft) -> None:
     if draft.held_until_s is not None:
         longest_s = settings.gang_offer_hold_s if draft.gathering else settings.offer_window_s
         draft.held_until_s = min(draft.held_until_s, now_s + longest_s)
-    if draft.queued and draft.queued[-1][1] > (latest_s := now_s + settings.offer_matching_timeout_s):
-        draft.queued = tuple((offer, min(until_s, latest_s)) for offer, until_s in draft.queued)
+    if draft.queued and draft.queued[-1][1] > now_s:
+        draft.queued = tuple((offer, min(came_s, now_s)) for offer, came_s in draft.queued)
+    draft.queue_used_s = min(draft.queue_used_s, now_s)
     draft.away = tuple(entry for entry in draft.away if entry[1] <= now_s)
     draft.freed = tuple(entry for entry in draft.freed if entry[2] <= now_s)
     if draft.tokens.refresh_s > now_s + settings.launch_token_refresh_s:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.decisions.choosing import Choice, worth_waiting
 from mesos_gpu.marathon.decisions.in_order import Look
-from mesos_gpu.marathon.decisions.offer_queue import dequeued, enqueue, next_use_s, room_in_queue, tokens_worth_a_look
+from mesos_gpu.marathon.decisions.offer_queue import dequeued, enqueue, next_use_s, room_in_queue, runs_dry
 from mesos_gpu.marathon.decisions.offer_queue import use_queued as use_queue
 from mesos_gpu.marathon.decisions.roles import in_one_role, keep_all
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready, waits_in_lines
@@ -226,9 +226,8 @@ def take_offers(draft: Draft, documents: Sequence[OfferDocument], ready: Ready |
 def use_queued(draft: Draft) -> None:
     """Use queued offers as tokens come back; where some were declined for want of tokens, ask for them again."""
     use_queue(draft, _use, lambda draft, offers: _decline_untried(draft, [offer.id for offer in offers]))
-    if draft.token_short and draft.waiting and not draft.queued:
-        if draft.tokens.left >= tokens_worth_a_look(draft, draft.settings):
-            draft.token_short, draft.revive_due = False, True
+    if draft.token_short and draft.waiting and runs_dry(draft, draft.settings):
+        draft.token_short, draft.revive_due = False, True
     elif draft.token_short and not draft.waiting:
         draft.token_short = False
 

@@ -2,13 +2,15 @@
 
 Marathon's queue of offers is bounded by --max_queued_offers and --offer_matching_timeout, too; what does not fit, or
 has waited for too long, is declined. It keeps none for want of tokens: such an offer is refused for Mesos' 5 s. Here
-the tokens of tasks that start quickly are back long before.
+the tokens of tasks that start quickly are back long before. As long as queued offers are used one after the other, the
+others are kept for longer than the flag says, up to 30 s: each would be declined, offered and read again otherwise.
 Source: Marathon core/matcher/manager/impl/OfferMatcherManagerActor.scala (unprocessedOffers, rejectElapsedOffers).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import takewhile
 
 from mesos_gpu.marathon.matching.offers import Offer
@@ -20,6 +22,8 @@ _AT_ONCE = 8
 """So many queued offers are looked at together: a choice among them, in a short time."""
 _MOST_LOOKS = 4
 """Looks at one event; what is left of tokens and offers then waits for the next."""
+_LONGEST_S = 30.0
+"""For so long offers are kept at most while others of the queue are used: others could use those machines."""
 
 Take = Callable[[Draft, Sequence[Offer]], Sequence[Offer]]
 """Uses offers, and returns those that were not tried because no token was left."""
@@ -36,8 +40,7 @@ def enqueue(draft: Draft, untried: Sequence[Offer]) -> Sequence[Offer]:
     """Keep offers for what waits; return those that there is no room for."""
     room = room_in_queue(draft, draft.settings)
     if untried[:room]:
-        until_s = draft.now_s + draft.settings.offer_matching_timeout_s
-        draft.queued = (*draft.queued, *((offer, until_s) for offer in untried[:room]))
+        draft.queued = (*draft.queued, *((offer, draft.now_s) for offer in untried[:room]))
     return untried[room:]
 
 
@@ -49,14 +52,23 @@ def use_queued(draft: Draft, take: Take, decline: Give) -> None:
         if not draft.queued or draft.tokens.left < tokens_worth_a_look(draft, draft.settings):
             break
         part, draft.queued = draft.queued[:_AT_ONCE], draft.queued[_AT_ONCE:]
-        until_s = part[0][1]
+        came_s, tokens = part[0][1], draft.tokens
         untried = take(draft, [offer for offer, _ in part])
-        draft.queued = (*((offer, until_s) for offer in untried), *draft.queued)
+        if draft.tokens is not tokens:
+            draft.queue_used_s = draft.now_s
+        draft.queued = (*((offer, came_s) for offer in untried), *draft.queued)
     # In the order in which they came: at most events none is overdue, and no more than the first is looked at.
-    overdue = [offer for offer, _ in takewhile(lambda entry: entry[1] <= draft.now_s, draft.queued)]
+    kept_until = partial(kept_until_s, draft, draft.settings)
+    overdue = [offer for offer, _ in takewhile(lambda entry: kept_until(entry[1]) <= draft.now_s, draft.queued)]
     if overdue:
         draft.queued = draft.queued[len(overdue) :]
         decline(draft, take(draft, overdue))
+
+
+def kept_until_s(books: Books, settings: Settings, came_s: float) -> float:
+    """Return until when an offer is kept that came then, if none is used any more until then."""
+    timeout_s = settings.offer_matching_timeout_s
+    return min(max(came_s, books.queue_used_s) + timeout_s, came_s + max(timeout_s, _LONGEST_S))
 
 
 def dequeued(draft: Draft) -> list[Offer]:
@@ -70,10 +82,24 @@ def tokens_worth_a_look(books: Books, settings: Settings) -> int:
     return max(1, min(settings.max_instances_per_offer, settings.launch_tokens, len(books.waiting)))
 
 
+def runs_dry(draft: Draft, settings: Settings) -> bool:
+    """Return whether offers that were declined for want of tokens are worth asking for now.
+
+    That is when none is left for the tokens that are there, or while the queue is used and what is left of it takes
+    fewer tokens than there are in all: others take a while to come. While nothing is started, more would only time out.
+    """
+    if not draft.queued:
+        return draft.tokens.left >= tokens_worth_a_look(draft, settings)
+    enough = settings.launch_tokens // max(1, settings.max_instances_per_offer)
+    return draft.queue_used_s == draft.now_s and len(draft.queued) < min(
+        enough, len(draft.waiting), settings.max_queued_offers // 2
+    )
+
+
 def next_use_s(books: Books, settings: Settings, now_s: float) -> float | None:
     """Return when what is queued can be used, or must be let go, by the passing of time; None when nothing is."""
     if not books.queued:
         return None
     if books.tokens.left >= tokens_worth_a_look(books, settings):
         return now_s
-    return min(books.queued[0][1], max(now_s, books.tokens.refresh_s))
+    return min(kept_until_s(books, settings, books.queued[0][1]), max(now_s, books.tokens.refresh_s))

@@ -102,7 +102,7 @@ def _move(
     draft: Draft, instance: Instance, task: Task, after: Task, cause: Cause, spec: RunSpec | None, *, failed: bool
 ) -> None:
     """Do what follows from `cause` for an instance whose task was `task` and is `after`; `spec` is what it was of."""
-    was_ending = task.id in draft.kills
+    was_ending, before = task.id in draft.kills, instance
     instance = replace(moved(instance, cause, draft.now_s), task=after)
     if cause is Cause.TASK_ENDED:
         if draft.ordered and draft.waiting and spec is not None:
@@ -120,7 +120,8 @@ def _move(
             return
         lifecycle.after_end(draft, instance, replaced=_is_restarting(draft, instance.app_id))
         return
-    draft.put_instance(instance)
+    if instance != before or not _all_begun(draft):
+        draft.put_instance(instance)
     if cause is Cause.TASK_RUNNING and task.started_at_s is None:
         draft.tokens = draft.tokens.returned(most=draft.settings.launch_tokens)
     if cause is Cause.TASK_UNREACHABLE:
@@ -133,6 +134,15 @@ def _move(
         lifecycle.end_if_reachable(draft, instance)
     elif not instance.wanted:
         lifecycle.give_up(draft, instance)
+
+
+def _all_begun(draft: Draft) -> bool:
+    """Return whether each deployment was looked at in this process.
+
+    Then a status that tells nothing new, as most answers to a reconciliation do, is nothing to write down, nor to look
+    at an app's instances for.
+    """
+    return len(draft.pending) >= len(draft.deployments)
 
 
 def _take_unknown(draft: Draft, task_id: TaskId, status: TaskStatus, cause: Cause) -> None:

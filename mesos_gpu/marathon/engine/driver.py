@@ -10,13 +10,14 @@ pymesos 0.3.15 is used whole; what must be met about it is met here:
 * Headers are one dictionary shared by all drivers of a process, the timeout of a call is a day, a call without a
   connection is dropped in silence, and no watchdog notices a master that is gone: each is mended below.
 * A call takes as long as its way there and back: acknowledgements, one for each status, go together over a connection
-  of our own (call_connection.py). Events are read 4 KiB at a time: in larger pieces here.
+  of our own (call_connection.py). Events are read 4 KiB at a time and by json: in larger pieces, by msgspec, here.
 * Callbacks run in its I/O thread, and an exception there aborts it: ours only put an event into the inbox. Calls are
   made by one thread of ours, in order. Statuses are acknowledged explicitly, after they are on disk.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import threading
@@ -57,6 +58,19 @@ from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role, TaskId
 _sigint_before = signal.getsignal(signal.SIGINT)
 import pymesos  # noqa: E402
 
+
+class _Json:
+    """What pymesos reads events by: in half the time, and what only the standard library takes by that."""
+
+    @staticmethod
+    def loads(text: str) -> Any:
+        """Return what a text says. Raises ValueError."""
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            return json.loads(text)
+
+
 if _sigint_before is not None:
     signal.signal(signal.SIGINT, _sigint_before)
 
@@ -65,6 +79,7 @@ log = logging.getLogger(__name__)
 # How much it reads at a time: for each piece it goes round its loop once. Of what is left of a piece it makes a copy
 # for each event in it, so that much more would cost more.
 pymesos.process.PIPE_BUF = 32 * 1024
+pymesos.process.json = _Json
 
 CALL_TIMEOUT_S = 30.0
 HEARTBEAT_S, SILENT_HEARTBEATS = 15.0, 5

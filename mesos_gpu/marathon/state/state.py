@@ -102,7 +102,9 @@ class Books(Lasting):
     gathering: bool = False
     """Whether they are kept for what waits first (decisions/in_order.py)."""
     queued: tuple[tuple[Offer, float], ...] = ()
-    """Offers that wait for launch tokens, and until when, the first to end first (decisions/offer_queue.py)."""
+    """Offers that wait for launch tokens, and since when; in that order (decisions/offer_queue.py)."""
+    queue_used_s: float = 0.0
+    """When something was last started on one of them."""
     token_short: bool = False
     """Whether offers were declined for want of tokens, and not asked for again since."""
     away: tuple[Entry, ...] = ()

@@ -74,6 +74,18 @@ def test_offers_and_statuses_take_the_same_work_however_many_wait() -> None:
     assert many < 1.1 * few
 
 
+def test_what_is_told_again_of_a_task_takes_the_same_work_however_many_its_app_has() -> None:
+    taken = []
+    for count in (20, 200):
+        run = waiting(count, apps=1)
+        run.do(offers(1, count, gpus=1))
+        for task_id in run.tasks("/a0"):
+            run.do(status(task_id))
+        again = [status(task_id) for task_id in run.tasks("/a0")[:10]]
+        taken.append(steps(lambda run=run, again=again: [run.do(each) for each in again]))
+    assert taken[1] < 1.1 * taken[0]
+
+
 def test_offers_that_nothing_can_be_started_on_yet_are_not_read_without_need(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(settings=replace(MANY, launch_tokens=2, max_queued_offers=3))
     run.subscribe()
@@ -136,4 +148,6 @@ def test_queued_offers_do_not_outlast_a_clock_that_goes_back() -> None:
     run.do(offers(1, 3))
     run.now_s = T0 - 3600.0
     run.do(Tick())
-    assert [until_s <= run.now_s + run.settings.offer_matching_timeout_s for _, until_s in run.state.queued] == [True]
+    timeout_s = run.settings.offer_matching_timeout_s
+    assert [came_s <= run.now_s for _, came_s in run.state.queued] == [True]
+    assert next_tick_s(run.state, run.settings, run.moment) == run.now_s + timeout_s

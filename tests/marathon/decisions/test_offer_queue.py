@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from mesos_gpu.marathon.decisions.offer_queue import kept_until_s
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.state.actions import Action, Decline, Launch, Revive
 from mesos_gpu.marathon.state.events import Disconnected, Offered, RemoveApp, Rescinded, Tick
@@ -99,6 +100,25 @@ def test_what_was_kept_too_long_uses_the_tokens_that_are_there_however_few() -> 
     assert (started(actions), declined(actions)) == (2, ["3"])
 
 
+def test_offers_are_kept_for_longer_while_others_are_used_but_for_half_a_minute_at_most() -> None:
+    run = run_with(tokens=5, instances=200, launch_token_refresh_s=1000.0)
+    offers(run, *map(str, range(20)))
+    for second in range(2, 30, 2):
+        assert (started(running(run, 5)), declined(run.do(Tick(), after_s=2.0))) == (5, []), second
+    assert queued(run) == [str(at) for at in range(15, 20)]
+    actions = [*running(run, 5), *run.do(Tick(), after_s=2.0)]
+    assert (started(actions), declined(actions), queued(run)) == (5, ["16", "17", "18", "19"], [])
+
+
+def test_offers_that_came_later_are_kept_since_they_came() -> None:
+    run = run_with(tokens=5, instances=200)
+    offers(run, "1", "2", "3")
+    run.do(Tick(), after_s=2.0)
+    offers(run, "4")
+    assert declined(run.do(Tick(), after_s=1.0)) == ["2", "3"]
+    assert queued(run) == ["4"]
+
+
 def test_offers_that_were_declined_for_want_of_tokens_are_asked_for_as_soon_as_some_are_back() -> None:
     run = run_with(tokens=5, instances=20)
     offers(run, "1", "2")
@@ -106,6 +126,28 @@ def test_offers_that_were_declined_for_want_of_tokens_are_asked_for_as_soon_as_s
     assert only(running(run, 4), Revive) == []
     assert only(running(run, 1), Revive) == [Revive()]
     assert only(run.do(Tick(), after_s=1.0), Revive) == [], "once"
+
+
+def test_offers_that_were_declined_for_want_of_tokens_are_asked_for_before_the_queue_is_empty() -> None:
+    run = run_with(tokens=10, instances=200, max_instances_per_offer=2, max_queued_offers=10)
+    offers(run, *map(str, range(20)))
+    assert (len(queued(run)), run.state.token_short) == (10, True)
+    actions = running(run, 10)
+    assert (started(actions), only(actions, Revive)) == (10, [])
+    assert len(queued(run)) == 5
+    actions = running(run, 2)
+    assert (only(actions, Revive), len(queued(run))) == ([Revive()], 4)
+    assert only(running(run, 4), Revive) == [], "once, until some are declined again"
+
+
+def test_nothing_is_asked_for_while_nothing_of_the_queue_is_used() -> None:
+    run = run_with(tokens=10, instances=200, max_instances_per_offer=2, max_queued_offers=4)
+    offers(run, *map(str, range(20)))
+    assert (len(queued(run)), run.state.token_short) == (4, True)
+    for _ in range(10):
+        assert only(run.do(Tick(), after_s=0.2), Revive) == []
+    for _ in range(10):
+        assert only(run.do(Tick(), after_s=2.0), Revive) == [], "they have timed out, and there are no tokens"
 
 
 def test_asking_for_what_was_declined_is_rationed_as_all_asking_is() -> None:
@@ -179,4 +221,5 @@ def test_whatever_happens_offers_are_used_or_declined_once_and_tokens_are_kept_t
         ended += [launch.offer_id for launch in only(actions, Launch)] + declined(actions)
         assert sorted([*ended, *queued(run)]) == sorted(made)
         assert len(run.state.queued) <= room
-        assert all(until_s > run.now_s for _, until_s in run.state.queued)
+        assert all(kept_until_s(run.state, run.settings, came_s) > run.now_s for _, came_s in run.state.queued)
+        assert all(run.now_s < came_s + 30 for _, came_s in run.state.queued)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,6 +29,28 @@ from mesos_gpu.marathon.state.events import (
 )
 from mesos_gpu.marathon.state.state import restored
 from tests.support.marathon.builders import Run, app, only, status
+
+
+def test_a_status_that_tells_nothing_new_is_acknowledged_and_not_written_down_again(run: Run) -> None:
+    run.put(app())
+    run.offer()
+    assert only(run.do(status(run.tasks()[0])), Save)
+    again = status(run.tasks()[0])
+    assert run.do(again, after_s=5.0) == [Acknowledge(again.status)]
+
+
+def test_a_status_that_tells_nothing_new_ends_a_deployment_that_a_process_before_left_undone(run: Run) -> None:
+    run.put(app())
+    run.offer()
+    begun = run.state.lasting
+    run.do(status(run.tasks()[0]))
+    undone = replace(run.state.lasting, deployments=begun.deployments)
+    run.state = restored(undone)
+    run.subscribe()
+    assert run.state.deployments
+    told = [action.kind for action in only(run.do(status(run.tasks()[0])), Publish)]
+    assert "deployment_success" in told
+    assert not run.state.deployments
 
 
 def test_a_status_is_acknowledged_after_it_is_saved(run: Run) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pymesos
 import pytest
 from aiohttp import web
 
@@ -123,6 +124,12 @@ async def test_offers_and_statuses_come_as_mesos_sent_them(bench: Bench) -> None
     assert list((await bench.next(Offered)).offers) == [offer("O1")]
     assert await bench.next(Rescinded) == Rescinded("O1")
     assert (await bench.next(Status)).status == news
+
+
+def test_what_only_the_standard_library_reads_is_read_all_the_same() -> None:
+    assert pymesos.process.json.loads('{"message": "half of a pair: \\ud83d"}') == {"message": "half of a pair: \ud83d"}
+    with pytest.raises(ValueError, match="Expecting"):
+        pymesos.process.json.loads("{")
 
 
 async def test_a_broken_connection_is_told_and_made_anew_with_the_same_id(bench: Bench) -> None:
