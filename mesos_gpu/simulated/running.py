@@ -1,9 +1,13 @@
-"""The program that plays the cards of an agent: started with it, found again after a restart of it, ended with it."""
+"""The program that plays the cards of an agent: started with it, or when somebody asks for the first time.
+
+It is found again after a restart of the agent, and ended with it.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import socket
 import subprocess
 import sys
 import time
@@ -31,7 +35,8 @@ class RunningCards:
     """The cards of one agent, whose memory in bytes is told by the minor number of each, as a program.
 
     `folder` is where it answers the agent; `root` names the cgroup of all containers; `sockets`: of cards that answer
-    at a socket of their own, too; `profiles`: what those in MIG mode can be divided into.
+    at a socket of their own, too; `profiles`: what those in MIG mode can be divided into. `on_demand`: where only
+    programs in the driver volume can ask, it is not started before one does (`asked`, `wake`): it takes 8 MiB.
     """
 
     def __init__(
@@ -41,10 +46,15 @@ class RunningCards:
         root: str,
         sockets: Mapping[int, Path],
         profiles: Mapping[int, Sequence[Profile]] | None = None,
+        *,
+        on_demand: bool = False,
     ) -> None:
         self._sizes, self._root, self._sockets = dict(sizes), root, dict(sockets)
         self._profiles, self._divided = dict(profiles or {}), folder / DIVIDED
         self.control = folder / CONTROL
+        self._on_demand = on_demand and not self._sockets and not self._profiles
+        self.asked: socket.socket | None = None
+        """Becomes readable when somebody asks a program that is not started yet."""
         self._cards: Cards | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -52,17 +62,20 @@ class RunningCards:
         """Take up the program of an agent before this one, else start one, and do not wait for that."""
         try:
             self._cards = self._taken_up()
-            if self._cards is None:
+            if self._cards is None and not self._on_demand:
                 self._process = self._launched()
         except (OSError, CardsRefused) as error:
             _log.warning("the program that plays the simulated GPUs cannot be started: %s", error)
 
     def start(self, volume: Path | None) -> None:
-        """Have the program answer, in the driver volume too.
+        """Have the program answer, in the driver volume too; on demand, listen there for who asks first.
 
         Where it cannot be had the log says so: GPUs are idle then, and CUDA programs find no driver.
         """
         try:
+            if self._cards is None and self._on_demand:
+                self.asked = None if volume is None else daemon.bound(volume / SOCKET)
+                return
             if self._cards is None:
                 self._cards = self._until_it_answers()
             if volume is not None:
@@ -70,8 +83,24 @@ class RunningCards:
         except (OSError, CardsRefused) as error:
             _log.warning("the simulated GPUs do nothing: the program that plays them cannot be had: %s", error)
 
+    def wake(self) -> None:
+        """Start the program for who has asked at `asked`, and have it answer there. What fails is said in the log."""
+        listener, self.asked = self.asked, None
+        if listener is None:
+            return
+        with listener:
+            try:
+                self._process = self._launched()
+                self._cards = self._until_it_answers()
+                self._hand_over(self._cards, listener)
+            except (OSError, CardsRefused) as error:
+                _log.warning("the simulated GPUs do nothing: the program that plays them cannot be had: %s", error)
+
     def close(self, *, keep: bool) -> None:
         """Leave the program, which ends when the last process on a card has; with `keep` false have it end now."""
+        if self.asked is not None:
+            self.asked.close()
+            self.asked = None
         if self._cards is None:
             return
         if not keep:
@@ -132,8 +161,12 @@ class RunningCards:
         if _answers(path):
             return
         with daemon.bound(path) as listener:
-            daemon.hand_over(self._cards.socket, listener)
-            self._cards.answered()
+            self._hand_over(self._cards, listener)
+
+    @staticmethod
+    def _hand_over(cards: Cards, listener: socket.socket) -> None:
+        daemon.hand_over(cards.socket, listener)
+        cards.answered()
 
 
 def _answers(path: Path) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -27,13 +27,17 @@ def control_of(runtime_dir: Path) -> Path:
 def open_cards(
     driver: GpuDriver, shared: Iterable[SharedCard], runtime_dir: Path, cgroups_root: str
 ) -> RunningCards | None:
-    """Return the program, which starts meanwhile; None where GPUs are not simulated, or there are none."""
+    """Return the program; None where GPUs are not simulated, or there are none.
+
+    It starts meanwhile where the agent itself asks it, which it does of cards that are shared or divided; else when a
+    program in a container opens the driver.
+    """
     if not isinstance(driver, SimulatedDriver) or not driver.boards:
         return None
     sizes = {gpu.minor: (gpu.memory_mib or 0) << 20 for gpu in driver.boards}
     profiles = {minor: played(driver.profiles) for minor in sizes} if driver.profiles else {}
     sockets = card_sockets(runtime_dir / "turns", [card.index for card in shared])
-    plays = RunningCards(sizes, runtime_dir / _FOLDER, cgroups_root, sockets, profiles)
+    plays = RunningCards(sizes, runtime_dir / _FOLDER, cgroups_root, sockets, profiles, on_demand=True)
     plays.begin()
     return plays
 
@@ -50,3 +54,24 @@ async def play(
 
     closing.callback(close)
     await asyncio.to_thread(cards.start, None if whole.volume is None else whole.volume.host_path)
+    if cards.asked is not None:
+        closing.push_async_callback(_wake_when_asked(cards, cards.asked.fileno()))
+
+
+def _wake_when_asked(cards: RunningCards, asked: int) -> Callable[[], Awaitable[None]]:
+    """Have the program started when somebody asks for it at this descriptor; return what ends that."""
+    loop = asyncio.get_running_loop()
+    waking: list[asyncio.Task[None]] = []
+
+    def wake() -> None:
+        loop.remove_reader(asked)
+        waking.append(loop.create_task(asyncio.to_thread(cards.wake)))
+
+    async def end() -> None:
+        if waking:
+            await waking[0]
+        else:
+            loop.remove_reader(asked)
+
+    loop.add_reader(asked, wake)
+    return end
