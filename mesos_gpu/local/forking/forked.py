@@ -20,6 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
+from mesos_gpu.local.forking import later
 from mesos_gpu.local.plan import program
 
 SERVICES = ("mesos_gpu.master.service", "mesos_gpu.agent.service", "mesos_gpu.marathon.service")
@@ -35,6 +36,8 @@ def preload(modules: Sequence[str]) -> Iterator[str]:
     # Here, as this module is imported by programs that need no messages.
     from mesos_gpu.mesos.message_types import pool
 
+    with suppress(ImportError):
+        later.read_without()
     pool()
     gc.collect()  # what the pool was made of leaves room for what is read next
     for module in modules:
