@@ -7,7 +7,6 @@ core/launchqueue/impl/ReviveOffersState.scala.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from math import inf
 
 from msgspec.structs import replace
