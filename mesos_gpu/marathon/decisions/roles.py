@@ -6,7 +6,8 @@ Source: Marathon util/RoleSettings.scala.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions.using import Ready
 from mesos_gpu.marathon.matching.offers import Offer
