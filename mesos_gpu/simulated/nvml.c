@@ -31,7 +31,8 @@
  */
 enum {
     SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9,
-    TIMEOUT = 10, MAX_GPUS = 254, MAX_SLOTS = 7, A_SWITCH = 99, RECOVERY_ACTION = 230, MEMORY_TEMPERATURE = 82, NOT_THERE = -1, ELSEWHERE = 1000
+    TIMEOUT = 10, MAX_GPUS = 254, MAX_SLOTS = 7, A_SWITCH = 99, RECOVERY_ACTION = 230, MEMORY_TEMPERATURE = 82,
+    POWER_AVERAGE = 185, POWER_INSTANT = 186, UNSIGNED = 1, NOT_THERE = -1, ELSEWHERE = 1000
 };
 
 struct device { int gpu, slot; };
@@ -602,6 +603,8 @@ int nvmlDeviceGetFieldValues(struct device *device, int count, struct field *fie
         fields[at].code = NOT_SUPPORTED;
         if (fields[at].id == MEMORY_TEMPERATURE)
             fields[at].code = measure(device, "memory_celsius", &fields[at].value.u);
+        if (fields[at].id == POWER_AVERAGE || fields[at].id == POWER_INSTANT)
+            fields[at].code = measure(device, "milliwatts", &fields[at].value.u), fields[at].type = UNSIGNED;
         if (fields[at].id == RECOVERY_ACTION) fields[at].code = measure(device, "recovery", &fields[at].value.u);
     }
     return error_of(device);
@@ -711,21 +714,6 @@ int nvmlDeviceGetEncoderUtilization(struct device *device, unsigned *percent, un
 int nvmlDeviceGetDecoderUtilization(struct device *device, unsigned *percent, unsigned *period_us) {
     return codec(device, "dec", percent, period_us);
 }
-
-/* What is known to NVML and not to these GPUs; a program that finds no such function complains at length. */
-#define UNKNOWN(NAME) \
-    int NAME(void) { return NOT_SUPPORTED; }
-UNKNOWN(nvmlDeviceGetBoardPartNumber)
-UNKNOWN(nvmlDeviceGetDisplayActive)
-UNKNOWN(nvmlDeviceGetDisplayMode)
-UNKNOWN(nvmlDeviceGetDriverModel)
-UNKNOWN(nvmlDeviceGetDriverModel_v2)
-UNKNOWN(nvmlDeviceGetFanSpeed)
-UNKNOWN(nvmlDeviceGetFanSpeed_v2)
-UNKNOWN(nvmlDeviceGetNumFans)
-UNKNOWN(nvmlDeviceGetSerial)
-UNKNOWN(nvmlDeviceGetTotalEccErrors)
-UNKNOWN(nvmlDeviceGetVbiosVersion)
 
 int nvmlDeviceGetTopologyCommonAncestor(struct device *one, struct device *other, unsigned *level) {
     char key[64];

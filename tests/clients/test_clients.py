@@ -194,3 +194,42 @@ def test_shpkpr_deploys_an_app_and_shows_it(live: LiveBox, tmp_path: Path) -> No
     shpkpr(*deploy, "SECONDS=2000")
     assert live.marathon("/v2/apps/shp")["app"]["cmd"] == "sleep 2000"
     live.ok("app", "remove", "shp", "--wait")
+
+
+def test_marathon_deploy_brings_apps_out_and_changes_them(live: LiveBox, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv")
+    environment.begin("marathon-deploy==3.0.2", "marathon==0.13.0")
+    environment.finish()
+    url = live.status()["marathon"]["url"]
+    app = {"id": "/brought", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 1, "instances": 1}
+
+    def deploy(*words: str) -> str:
+        done = subprocess.run(
+            [environment.python, "-m", "marathon_deploy.deploytool", "--marathon", url, *words],
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
+            cwd=tmp_path,
+            input="YES\n",
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    file = tmp_path / "brought.json"
+    file.write_text(json.dumps(app))
+    deploy("--put", str(file))
+    [task] = live.tasks("brought")
+    assert task["state"] == "TASK_RUNNING"
+    file.write_text(json.dumps({**app, "cmd": "sleep 2000"}))
+    deploy("--put", str(file))
+    assert live.marathon("/v2/apps/brought")["app"]["cmd"] == "sleep 2000"
+    deploy("--appid", "/brought", "--scale", "2")
+    assert len(live.tasks("brought")) == 2
+    before = {task["id"] for task in live.tasks("brought")}
+    deploy("--appid", "/brought", "--restart")
+    assert before.isdisjoint(task["id"] for task in live.tasks("brought"))
+    assert deploy("--appid", "/brought", "--instances").strip().endswith("2")
+    live.ok("app", "remove", "brought", "--wait")
+    live.until("its GPUs are free", lambda: live.gpus_free() == 4)

@@ -33,11 +33,24 @@ for device in Device.all():
 print(json.dumps(shown))
 """
 
+OTHERS = (
+    "GPUtil==1.4.0",
+    "nvsmi==0.4.2",
+    "py3nvml==0.2.7",
+    "httpx",
+    "pydantic",
+    "rich",
+    "python-dateutil",
+    "setuptools<80",
+)
+
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
     environment = Environment(tmp_path_factory.mktemp("tools") / "venv")
-    environment.begin("gpustat==1.1.1", "nvitop==1.7.2", "cuda-bindings==13.5.0")
+    environment.begin("gpustat==1.1.1", "nvitop==1.7.2", "cuda-bindings==13.5.0", *OTHERS)
+    # Of zeus what reads GPUs; it wants much else for what it does with them.
+    environment.begin("--no-deps", "zeus==0.16.0")
     try:
         environment.finish()
         # A task may run as anybody, who can read no folder of pytest's.
@@ -171,6 +184,50 @@ def test_a_cuda_program_has_the_gpu_of_its_container_and_is_seen_on_it(tools: En
     # It has ended, and left nothing on the card.
     idle = run_json(box, tools, 4, "-m", "gpustat", "--json")
     assert {(one["memory.used"], len(one["processes"])) for one in idle["gpus"]} == {(0, 0)}
+
+
+# What else people's programs read GPUs with: by nvidia-smi's queries (GPUtil, nvsmi), by NVML (py3nvml, zeus).
+READERS = """
+import contextlib, io, json, os, subprocess, sys
+sys.path.insert(0, os.path.dirname(sys.executable))
+import GPUtil, nvsmi
+from py3nvml import nvidia_smi
+from zeus.device import get_gpus
+(gpu,) = GPUtil.getGPUs()
+(other,) = nvsmi.get_gpus()
+process = [[one.pid, one.gpu_id, one.used_memory] for one in nvsmi.get_gpu_processes()]
+zeus = get_gpus().gpus[0]
+py3smi = subprocess.check_output([sys.executable, os.path.join(os.path.dirname(sys.executable), "py3smi")], text=True)
+with contextlib.redirect_stdout(io.StringIO()):
+    query = nvidia_smi.XmlDeviceQuery()
+print(json.dumps({
+    "GPUtil": [gpu.uuid, gpu.memoryTotal, gpu.memoryUsed, gpu.driver, gpu.name, gpu.display_mode],
+    "nvsmi": [other.uuid, other.mem_total, other.mem_used, other.driver, other.name, other.display_mode],
+    "processes": process, "available": GPUtil.getAvailable(maxLoad=1.1, maxMemory=1.1), "pid": os.getpid(),
+    "py3smi": py3smi, "query": query,
+    "zeus": {
+        "name": zeus.get_name(), "limits": zeus.get_power_management_limit_constraints(),
+        "watts": zeus.get_instant_power_usage() // 1000, "celsius": zeus.get_gpu_temperature(),
+        "energy": zeus.get_total_energy_consumption(), "clocks": zeus.get_supported_memory_clocks(),
+        "graphics": zeus.get_supported_graphics_clocks(715),
+    },
+}))
+"""
+
+
+def test_other_readers_of_gpus_are_answered(tools: Environment, box: LiveBox) -> None:
+    use = CUDA.partition("memory = ")[0] + 'memory = call("cuMemAlloc", 3 << 30)\n'
+    seen = run_json(box, tools, 1, "-W", "ignore", "-c", use + READERS)
+    assert seen["GPUtil"] == seen["nvsmi"]
+    assert seen["GPUtil"][1:] == [16384, 3072, "999.0-simulated", "Simulated GPU", "Disabled"]
+    assert seen["processes"] == [[seen["pid"], "0", 3072]]
+    assert seen["available"] == [0]
+    assert re.search(r"3072MiB / +16384MiB", seen["py3smi"]), seen["py3smi"]
+    assert "FUNCTION" not in seen["query"].upper().replace("_", ""), seen["query"]
+    assert f"<uuid>{seen['GPUtil'][0]}</uuid>" in seen["query"]
+    zeus = seen["zeus"]
+    assert (zeus["name"], zeus["limits"], zeus["clocks"]) == ("Simulated GPU", [150000, 300000], [715])
+    assert (zeus["watts"] >= 25, zeus["celsius"] >= 30, zeus["graphics"]) == (True, True, [1480, 405])
 
 
 def test_a_task_with_a_part_of_a_card_sees_the_size_of_its_part(tools: Environment, tmp_path: Path) -> None:
