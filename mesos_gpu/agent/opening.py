@@ -19,6 +19,7 @@ from mesos_gpu.agent.api.operator_api import OperatorApi
 from mesos_gpu.agent.configuration import Configuration
 from mesos_gpu.agent.decisions.operations import fitting
 from mesos_gpu.agent.decisions.registration import Registration
+from mesos_gpu.agent.decisions.resuming import spoken_for
 from mesos_gpu.agent.decisions.state import AgentState, FreshIds
 from mesos_gpu.agent.devices.cdi import CdiFiles
 from mesos_gpu.agent.devices.settings import DeviceSettings
@@ -179,7 +180,17 @@ def _open_suspending(
     """Return who suspends tasks; None without GPUs."""
     holdings = WholeAndParts(containers, whole, isolator, turns)
     suspender = open_suspender(configuration.runtime_dir, configuration.tasks.cgroups_root, gpus.driver, holdings)
-    return None if suspender is None else Suspending(suspender, agent.state.frameworks.tasks, agent.post)
+    if suspender is None:
+        return None
+    frameworks = agent.state.frameworks
+    holdings.spoken_for = lambda: spoken_for(
+        [*frameworks.tasks(), *frameworks.executors()],
+        agent.holdings.kept,
+        held=whole.held,
+        sharers=holdings.sharers,
+        parked=suspender.parked,
+    )
+    return Suspending(suspender, frameworks.tasks, agent.post)
 
 
 def _agent(

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Protocol
 
+from mesos_gpu.agent.decisions.resuming import SpokenFor
 from mesos_gpu.agent.gpus.suspension import moves
 from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.errors import Conflict
@@ -41,6 +42,8 @@ class WholeAndParts:
         self, containers: GpuContainers, whole: NvidiaGpuIsolator, sharers: SharingIsolator, turns: Turns
     ) -> None:
         self._containers, self._whole, self._sharers, self._turns = containers, whole, sharers, turns
+        self.spoken_for: Callable[[], SpokenFor] = SpokenFor
+        """What nobody has, and who is resumed must not be given: it is reserved, or promised to a task that starts."""
 
     @property
     def volume(self) -> NvidiaVolume | None:
@@ -88,7 +91,12 @@ class WholeAndParts:
 
         Raises Conflict where others have it, MesosGpuError; it may then hold what it cannot use.
         """
+        others_have = self.spoken_for()
         if container not in self.sharers:
+            free = sum(gpu.uuid not in self._whole.withdrawn for gpu in self._whole.free)
+            if free - others_have.gpus < len(was) <= free:
+                words = f"{free} are free, and {others_have.gpus} of those reserved for roles or promised to tasks"
+                raise Conflict(f"container {container} had {len(was)} GPUs: {words}")
             await self._containers.update(container, len(was))
             self._check_kind(was, self.held[container])
             return
@@ -96,7 +104,7 @@ class WholeAndParts:
         open_cards = [card for card in cards.values() if card.index not in self._sharers.closed]
         others = [share for one, share in shares.items() if one != container]
         asked = shares[container].asked
-        parts = places_again(asked, cards, free_of(open_cards, others), self._like())
+        parts = places_again(asked, cards, free_of(open_cards, others, others_have.units), self._like())
         if parts is None:
             has = ", ".join(f"{part.mem_units} GiB with weight {part.weight} of card {part.card}" for part in asked)
             raise Conflict(f"container {container} had {has}, and neither that nor another card like it has so much")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
@@ -23,6 +24,8 @@ from mesos_gpu.mesos.shares.gpu_shares import (
     as_ranges,
     ranges_of,
 )
+
+_NOTHING: Mapping[int, tuple[int, int]] = MappingProxyType({})
 
 
 def with_displaced(
@@ -41,7 +44,7 @@ def with_displaced(
     """
     elsewhere = [part for share in displaced for part in share.parts]
     for name in (GPU_MEM, GPU_SLICES):
-        has, stays, gone = (_numbers(some, name) for some in (live, over, away))
+        has, stays, gone = (numbers_of(some, name) for some in (live, over, away))
         numbers: set[int] = set()
         for card in cards:
             mine = range(card.index * PER_CARD, (card.index + 1) * PER_CARD)
@@ -82,29 +85,36 @@ def places_again(
     return None
 
 
-def free_of(cards: Iterable[SharedCard], shares: Iterable[Share]) -> dict[int, tuple[int, int]]:
-    """Return the GiB and slices of each card that no container has."""
+def free_of(
+    cards: Iterable[SharedCard], shares: Iterable[Share], spoken_for: Mapping[int, tuple[int, int]] = _NOTHING
+) -> dict[int, tuple[int, int]]:
+    """Return the GiB and slices of each card that no container has, and that are not `spoken_for`."""
     held = [part for share in shares for part in share.parts]
     return {
         card.index: (
-            card.mem_units - sum(part.mem_units for part in held if part.card == card.index),
-            card.slices - sum(part.weight for part in held if part.card == card.index),
+            card.mem_units - sum(part.mem_units for part in held if part.card == card.index) - _of(spoken_for, card)[0],
+            card.slices - sum(part.weight for part in held if part.card == card.index) - _of(spoken_for, card)[1],
         )
         for card in cards
     }
+
+
+def _of(units: Mapping[int, tuple[int, int]], card: SharedCard) -> tuple[int, int]:
+    return units.get(card.index, (0, 0))
 
 
 def _units(part: CardPart, name: str) -> int:
     return part.mem_units if name == GPU_MEM else part.weight
 
 
-def _numbers(resources: Resources, name: str) -> set[int]:
+def numbers_of(resources: Resources, name: str) -> set[int]:
+    """Return the numbers of all units of that name."""
     return {number for first, last in ranges_of(resources, name) for number in range(first, last + 1)}
 
 
 def _with(total: Resources, name: str, numbers: set[int]) -> Resources:
     """Return `total` with exactly these numbers of a name; new ones are as the first that there are."""
-    missing = numbers - _numbers(total, name)
+    missing = numbers - numbers_of(total, name)
     found: list[Resource] = []
     for resource in total:
         if resource.name == name and isinstance(resource.amount, tuple):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mesos_gpu.agent.decisions.resuming import SpokenFor
 from mesos_gpu.agent.gpus.suspender import Suspender
 from mesos_gpu.agent.gpus.suspension import Phase
 from mesos_gpu.agent.gpus.whole_and_parts import WholeAndParts
@@ -245,6 +246,37 @@ async def test_a_container_without_a_share_is_given_none(tmp_path: Path) -> None
     host.launch(B, 0, share(1))
     with pytest.raises(BadInput):
         host.isolator.update(B, 1)
+
+
+async def test_nothing_is_resumed_on_what_was_reserved_or_promised_meanwhile(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.launch(A, 2)
+    host.launch(B, 0, share(6))
+    for container in (A, B):
+        await host.suspender.suspend(container)
+    host.holdings.spoken_for = lambda: SpokenFor(1, {2: (3, 1), 3: (0, 10)})
+    with pytest.raises(Conflict, match="had 2 GPUs: 2 are free, and 1 of those reserved for roles or promised"):
+        await host.suspender.resume(A)
+    with pytest.raises(Conflict, match="neither that nor another card like it has so much"):
+        await host.suspender.resume(B)
+    host.look()
+    host.holdings.spoken_for = lambda: SpokenFor(0, {2: (2, 9), 3: (0, 10)})
+    for container in (A, B):
+        await host.suspender.resume(container)
+    host.look()
+    assert [part.card for part in host.isolator.shares[B].parts] == [2]
+    await host.suspender.close()
+
+
+async def test_a_gpu_that_is_withdrawn_does_not_count_as_free(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.launch(A, 1)
+    await host.suspender.suspend(A)
+    host.holdings.spoken_for = lambda: SpokenFor(1)
+    host.holdings._whole.withdraw([GPUS[1].uuid])
+    with pytest.raises(Conflict, match="1 are free, and 1 of those"):
+        await host.suspender.resume(A)
+    await host.suspender.close()
 
 
 class Crash(BaseException):

@@ -1,0 +1,60 @@
+"""What nobody holds on an agent and is somebody's all the same: a suspended task is not resumed on that. Pure.
+
+What a suspended task gave back is offered; who it is offered to may reserve it, or launch on it. A master that gives
+the task its own again would then count more as taken than there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from mesos_gpu.agent.model.executors import Executor
+from mesos_gpu.agent.model.tasks import Phase, Task
+from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.resource import Resource
+from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.shares.displaced import numbers_of
+from mesos_gpu.mesos.shares.gpu_shares import GPU_MEM, GPU_SLICES, PER_CARD
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenFor:
+    """Whole GPUs, and by the index of a shared card its GiB and slices."""
+
+    gpus: int = 0
+    units: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
+def spoken_for(
+    owners: Iterable[Task | Executor],
+    kept: Resources,
+    *,
+    held: Mapping[ContainerId, Collection[object]],
+    sharers: Collection[ContainerId],
+    parked: int,
+) -> SpokenFor:
+    """Return what is reserved (`kept`) and nobody has, and what tasks were promised that are starting.
+
+    `held`: the whole GPUs of each container; `sharers`: those that have parts, or gave them back; `parked`: how many
+    whole GPUs suspended containers gave back.
+    """
+    live = [one for one in owners if not (isinstance(one, Task) and one.phase is Phase.OVER)]
+    has = _had_by(live)
+    in_hand = sum(len(held.get(name, ())) for name in {one.container_id for one in live} if name is not None)
+    promised = max(0, has.gpus - in_hand - parked)
+    starting = _had_by([one for one in live if one.container_id not in sharers])
+    gpus = promised + max(0, kept.gpus - has.kept().gpus)
+    memory, slices = (
+        (numbers_of(kept, name) - numbers_of(has, name)) | numbers_of(starting, name) for name in (GPU_MEM, GPU_SLICES)
+    )
+    cards = {number // PER_CARD for number in memory | slices}
+    return SpokenFor(gpus, {card: (_on(card, memory), _on(card, slices)) for card in sorted(cards)})
+
+
+def _on(card: int, numbers: Iterable[int]) -> int:
+    return sum(number // PER_CARD == card for number in numbers)
+
+
+def _had_by(owners: Iterable[Task | Executor]) -> Resources:
+    return Resources(Resource.from_json(document) for one in owners for document in one.info.get("resources", []))
