@@ -19,8 +19,13 @@ from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.moment import Moment
 
 
-def adopt_task(state: AgentState, framework: Framework, task: Task, pending: list[TaskStatus]) -> list[Action]:
-    """Take over a command task as the last agent process left it. Returns what resumes its life."""
+def adopt_task(
+    state: AgentState, framework: Framework, task: Task, pending: list[TaskStatus], at: Moment
+) -> list[Action]:
+    """Take over a command task as the last agent process left it. Returns what resumes its life.
+
+    One that was asked to end has what is left of its grace: the time in which the agent was away counts.
+    """
     known = state.frameworks.active.setdefault(framework.id, framework)
     if task.phase is Phase.OVER and not pending:
         known.completed.append(task)
@@ -32,7 +37,8 @@ def adopt_task(state: AgentState, framework: Framework, task: Task, pending: lis
     launching = task.phase in (Phase.LAUNCHING, Phase.CANCELLED)
     actions: list[Action] = [act.Watch(task.key, task.container_id, launching)]
     if task.phase is Phase.ENDING:
-        actions.append(act.Kill(task.key, task.container_id, launch.DEFAULT_KILL_GRACE_S))
+        ends_s = at.mono_s + launch.DEFAULT_KILL_GRACE_S if task.grace_ends_s is None else task.grace_ends_s
+        actions.append(act.Kill(task.key, task.container_id, ends_s - at.mono_s))
     return actions + checking.begin_checks(task)
 
 

@@ -16,6 +16,7 @@ from mesos_gpu.agent.model.tasks import Cause, Fate, Phase, Task, next_phase
 from mesos_gpu.agent.model.verdict import Verdict
 from mesos_gpu.mesos.ids import FrameworkId
 from mesos_gpu.mesos.moment import Moment
+from mesos_gpu.mesos.resource import Document
 
 
 def end_task(
@@ -30,7 +31,8 @@ def end_task(
         return []
     if task.fate is None or fate is Fate.SILENCED:
         task.fate = fate
-    actions = reporting.log(framework, task, _kill_record(task, task.fate))
+    grace_s = _grace_s(state, task, fate, asked_grace_s)
+    actions = reporting.log(framework, task, _kill_record(task, task.fate, at.mono_s + grace_s, grace_s))
     if task.phase is Phase.CANCELLED:
         # Its container is killed when the launch has come to an end; but a pull or a fetch may take hours.
         slow = was is Phase.LAUNCHING and launch.may_take_long(task.info)
@@ -38,7 +40,6 @@ def end_task(
     actions += checking.end_checks(task)
     if was is Phase.RUNNING and fate in (Fate.KILLED, Fate.UNHEALTHY) and framework.can("TASK_KILLING_STATE"):
         actions += reporting.report(state, framework, task, Verdict("TASK_KILLING", reason=task.reason), at)
-    grace_s = _grace_s(state, task, fate, asked_grace_s)
     if task.grace_ends_s is None or at.mono_s + grace_s < task.grace_ends_s:
         task.grace_ends_s = at.mono_s + grace_s
         actions.append(act.Kill(task.key, task.container_id, grace_s))
@@ -105,8 +106,13 @@ def _take_back(state: AgentState, framework: Framework, executor: Executor, task
     return actions + executor_steps.end_if_useless(state, executor, at)
 
 
-def _kill_record(task: Task, fate: Fate) -> dict[str, str | None]:
-    return {"type": "KILL", "fate": fate.value, "reason": task.reason, "why": task.why}
+def _kill_record(task: Task, fate: Fate, ends_s: float | None = None, grace_s: float | None = None) -> Document:
+    """Return what the next process is to know; an executor gives its tasks their grace by itself.
+
+    `ends_s` is in monotonic seconds, which all processes since the machine began have in common; no task outlives it.
+    """
+    asked = {} if grace_s is None else {"grace_s": grace_s, "grace_ends_s": ends_s}
+    return {"type": "KILL", "fate": fate.value, "reason": task.reason, "why": task.why, **asked}
 
 
 def _grace_s(state: AgentState, task: Task, fate: Fate, asked_s: float | None) -> float:

@@ -89,6 +89,7 @@ def replay(run: Run, sandbox: str, at: Moment) -> tuple[Task, list[TaskStatus]]:
     since_s = _running_since(run.records)
     task.phase = _phase(task, ran=since_s is not None)
     _clocks(task, since_s, at)
+    task.grace_ends_s = _grace_ends_s(run.records, at)
     return task, pending
 
 
@@ -108,7 +109,15 @@ def _clocks(task: Task, since_s: float | None, at: Moment) -> None:
         task.running_since_s = at.mono_s - max(0.0, at.wall_s - since_s)
     limit_s = launch.max_completion_s(task.info)
     if limit_s is not None and since_s is not None and task.phase is Phase.RUNNING:
-        task.deadline_s = at.mono_s + max(0.0, since_s + limit_s - at.wall_s)
+        # No more than all of it, should the clock have been set back meanwhile.
+        task.deadline_s = at.mono_s + min(limit_s, max(0.0, since_s + limit_s - at.wall_s))
+
+
+def _grace_ends_s(records: Sequence[Document], at: Moment) -> float | None:
+    """Return when the shortest grace that it was given is over, in monotonic seconds; None where nobody gave it any."""
+    given = [r for r in records if r["type"] == "KILL" and r.get("grace_s") is not None]
+    left = (min(r["grace_s"], max(0.0, r["grace_ends_s"] - at.mono_s)) for r in given)
+    return min((at.mono_s + left_s for left_s in left), default=None)
 
 
 def _running_since(records: Sequence[Document]) -> float | None:

@@ -77,6 +77,8 @@ class KillRecord(msgspec.Struct):
 
     type: Literal["KILL"]
     fate: Fate
+    grace_s: float | None = None
+    grace_ends_s: float = 0.0
 
 
 _RECORDS: dict[Any, type[msgspec.Struct]] = {"UPDATE": UpdateRecord, "ACK": AckRecord, "KILL": KillRecord}

@@ -223,7 +223,7 @@ class Agent:
         # In doubt, too: an earlier process since the restart may have been unable to write down what it lost.
         self._runner.rebooted = self.state.rebooted = self.state.doubt = found.doubt
         for task, pending in tasks:
-            self._performer.perform(adopt_task(self.state, frameworks[task.key.framework], task, pending))
+            self._performer.perform(adopt_task(self.state, frameworks[task.key.framework], task, pending, now))
         for executor, hosted, complete in executors:
             framework = frameworks[executor.key.framework]
             self._performer.perform(adopt_executor(self.state, framework, executor, hosted, now, complete=complete))

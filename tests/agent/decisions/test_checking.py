@@ -107,7 +107,7 @@ def test_the_next_agent_process_checks_on_from_what_was_known() -> None:
     assert (found.healthy, found.check_status) == (True, FIVE)
     next_process = new_state(100)
     info = life.state.frameworks.active[FRAMEWORK_ID]
-    (begin,) = (a for a in adopt_task(next_process, info, found, pending) if isinstance(a, act.BeginChecks))
+    (begin,) = (a for a in adopt_task(next_process, info, found, pending, at()) if isinstance(a, act.BeginChecks))
     check, health = begin.courses
     assert (check.due_s, check.last) == (975.0, FIVE)  # 15 s after it began to run, 40 s ago
     assert (health.due_s, health.proven) == (990.0, True)

@@ -18,6 +18,7 @@ from mesos_gpu.agent.model.tasks import Fate, Phase
 from mesos_gpu.agent.model.updates import Forward
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.tasks import is_terminal
+from tests.support.agent.decided import connected
 from tests.support.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
 from tests.support.histories import examples
 
@@ -49,6 +50,46 @@ def test_a_kill_that_was_asked_for_is_remembered() -> None:
     assert (stood.phase, stood.fate) == (Phase.ENDING, Fate.KILLED)
     stood, _ = replayed(record("TASK_STARTING", "1"), {"type": "KILL", "fate": "killed", "reason": None})
     assert stood.phase is Phase.CANCELLED
+
+
+def kill_asked(ago_s: float, grace_s: float) -> dict[str, Any]:
+    return {"type": "KILL", "fate": "killed", "reason": None, "grace_s": grace_s, "grace_ends_s": grace_s - ago_s}
+
+
+def grace_after_restart(*kills: dict[str, Any]) -> float:
+    stood, pending = replayed(record("TASK_RUNNING", "1"), *kills)
+    (kill,) = (
+        one for one in adopt_task(new_state(), Framework(INFO), stood, pending, at(0.0)) if isinstance(one, act.Kill)
+    )
+    return kill.grace_s
+
+
+def test_a_task_that_was_asked_to_end_has_what_is_left_of_its_grace() -> None:
+    assert grace_after_restart(kill_asked(10.0, 36.0)) == 26.0
+    assert grace_after_restart(kill_asked(40.0, 36.0)) == 0.0
+    assert grace_after_restart(kill_asked(10.0, 36.0), kill_asked(4.0, 9.0)) == 5.0
+    assert grace_after_restart(kill_asked(-86400.0, 36.0)) == 36.0, "the record is of an earlier boot"
+    assert grace_after_restart({"type": "KILL", "fate": "killed", "reason": None}) == 3.0, "of an older agent"
+
+
+def test_asked_again_after_a_restart_a_task_gets_no_more_time() -> None:
+    state = connected()
+    patient = {"kill_policy": {"grace_period": {"nanoseconds": 36_000_000_000}}}
+    handle(state, run(task(**patient)), at(0.0))
+    handle(state, ev.Launched(key(), 1), at(0.0))
+    logged = [one.record for one in handle(state, ev.KillTask(key()), at(0.0)) if isinstance(one, act.Log)]
+    stood, pending = replayed(record("TASK_RUNNING", "1"), *(one for one in logged if one["type"] == "KILL"), **patient)
+    after = new_state()
+    adopt_task(after, Framework(INFO), stood, pending, at(0.0))
+    assert [one for one in handle(after, ev.KillTask(key()), at(1.0)) if isinstance(one, act.Kill)] == []
+    (sooner,) = (one for one in handle(after, ev.KillTask(key(), 5.0), at(1.0)) if isinstance(one, act.Kill))
+    assert sooner.grace_s == 5.0
+
+
+def test_a_clock_that_was_set_back_does_not_give_a_task_more_than_its_time() -> None:
+    since = at(0.0).wall_s + 86400.0
+    stood, _ = replayed(record("TASK_RUNNING", "1", since), max_completion_time={"nanoseconds": 30_000_000_000})
+    assert stood.deadline_s == 30.0
 
 
 def test_time_runs_on_while_the_agent_is_away() -> None:
@@ -124,7 +165,7 @@ class World:
                 Run(FRAMEWORK_ID, "c0", task(), tuple(self.records), self.closed), "/s", at(self.now)
             )
             if not self.closed:
-                self.perform(adopt_task(self.state, Framework(INFO), stood, pending))
+                self.perform(adopt_task(self.state, Framework(INFO), stood, pending, at(0.0)))
                 adopted(self.state)
                 if stood.phase in UNSURE and self.container == "running":
                     self.act(ev.Launched(key(), None))
