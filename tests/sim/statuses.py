@@ -77,8 +77,8 @@ class Statuses:
                 ledger._owed.pop(status["uuid"], None)
             real_forget(self, key)
 
-        def log(self: Checkpoints, key: Any, container_id: Any, record: Any, *more: Any) -> None:
-            real_log(self, key, container_id, record, *more)
+        def log(self: Checkpoints, key: Any, container_id: Any, record: Any, *more: Any, **how: Any) -> None:
+            real_log(self, key, container_id, record, *more, **how)
             if record["type"] == "UPDATE" and record["status"]["uuid"] in ledger._owed:
                 ledger._owed[record["status"]["uuid"]].lasting = True
 

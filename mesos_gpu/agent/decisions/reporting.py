@@ -21,6 +21,7 @@ from mesos_gpu.mesos.ids import ExecutorId
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.shares.gpu_links import cards_label
+from mesos_gpu.mesos.tasks import is_terminal
 
 
 def report(
@@ -90,10 +91,14 @@ def sending(state: AgentState, forwards: list[Forward]) -> list[Action]:
 
 
 def log(framework: Framework, task: Task, record: Document) -> list[Action]:
-    """Return what writes a record into the task's log, if there is to be one."""
+    """Return what writes a record into the task's log, if there is to be one.
+
+    Its end lasts, and so do acknowledgements from then on: else what was before it would be told again after it.
+    """
     if not framework.checkpoint or task.container_id is None:
         return []
-    return [act.Log(task.key, task.container_id, record, task.executor_id if task.hosted else None)]
+    executor = task.executor_id if task.hosted else None
+    return [act.Log(task.key, task.container_id, record, executor, lasting=is_terminal(task.state))]
 
 
 def close(framework: Framework, task: Task) -> list[Action]:

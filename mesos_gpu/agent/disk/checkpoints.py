@@ -26,7 +26,6 @@ from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.documents import ExecutorInfo, FrameworkInfo, TaskInfo
 from mesos_gpu.mesos.ids import AgentId, ContainerId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.resource import Document, ResourceDocument
-from mesos_gpu.mesos.tasks import is_terminal
 
 LATEST = "latest"
 HOLDINGS = "resources_and_operations.state"
@@ -142,14 +141,20 @@ class Checkpoints:
         point_latest(runs, container_id)
 
     def log(
-        self, key: TaskKey, container_id: ContainerId, record: Document, executor: ExecutorId | None = None
+        self,
+        key: TaskKey,
+        container_id: ContainerId,
+        record: Document,
+        executor: ExecutorId | None = None,
+        *,
+        lasting: bool = False,
     ) -> None:
-        """Append one record to the task's log, in one write."""
+        """Append one record to the task's log, in one write. `lasting`: `syncing` is to sync it."""
         path = self._task_folder(key, container_id, executor) / "task.updates"
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(file, "ab", buffering=0) as opened:
             opened.write(_encoder.encode(record) + b"\n")
-        if record.get("type") == "UPDATE" and is_terminal(record["status"]["state"]):
+        if lasting:
             self.syncing.wrote(path, path.parent)
 
     def close_run(self, key: TaskKey | ExecutorKey, container_id: ContainerId) -> None:

@@ -77,7 +77,8 @@ class Performer(Struct, frozen=True):
             case act.NoteRun():
                 self.checkpoints.note_run(action.key, action.container_id, action.name, action.text)
             case act.Log():
-                self.checkpoints.log(action.key, action.container_id, action.record, action.executor)
+                key, run, whose = action.key, action.container_id, action.executor
+                self.checkpoints.log(key, run, action.record, whose, lasting=action.lasting)
             case act.Close():
                 self.checkpoints.close_run(action.key, action.container_id)
             case act.Discard():

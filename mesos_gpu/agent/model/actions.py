@@ -35,12 +35,16 @@ class SaveTask(Struct, frozen=True):
 
 
 class Log(Struct, frozen=True):
-    """Append to the task's log: an UPDATE, an ACK or a KILL record; `executor` None: it is its own."""
+    """Append to the task's log: an UPDATE, an ACK or a KILL record; `executor` None: it is its own.
+
+    `lasting`: a power cut must not undo it once anything is told that follows from it.
+    """
 
     key: TaskKey
     container_id: ContainerId
     record: Document
     executor: ExecutorId | None = None
+    lasting: bool = False
 
 
 class Launch(Struct, frozen=True):

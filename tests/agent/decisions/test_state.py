@@ -246,3 +246,21 @@ def test_the_task_of_a_registration_says_what_was_forwarded_last() -> None:
     assert document["status_update_state"] == "TASK_STARTING"
     assert "executor_id" not in document
     assert [s["state"] for s in document["statuses"]] == ["TASK_STARTING", "TASK_RUNNING"]
+
+
+def test_what_is_acknowledged_after_the_end_lasts_as_the_end_does() -> None:
+    # Else a power cut has what was before the end told again, after it.
+    state = running()
+    handle(state, ev.Acknowledged(key(), state.streams.pending(key())[0]["uuid"]), at())
+    assert [one.lasting for one in end(state, exit_code=0) if isinstance(one, act.Log)] == [True]
+    acknowledged = ev.Acknowledged(key(), state.streams.pending(key())[0]["uuid"])
+    (log, forward) = handle(state, acknowledged, at())
+    assert isinstance(log, act.Log)
+    assert (log.record["type"], log.lasting, kinds([forward])) == ("ACK", True, ["Forward"])
+
+
+def test_what_is_said_of_a_task_that_runs_need_not_outlive_the_machine() -> None:
+    state = running()
+    (log, _) = handle(state, ev.Acknowledged(key(), state.streams.pending(key())[0]["uuid"]), at())
+    assert isinstance(log, act.Log)
+    assert not log.lasting
