@@ -14,6 +14,7 @@ from typing import Any
 # What services import when they need it first is there before any history: it would be each one's own work.
 import mesos_gpu.placement.fleet  # noqa: F401
 from tests.sim.actors import Actor, Stage, drawn
+from tests.sim.ambushing import Ambushing
 from tests.sim.failing import Failing
 from tests.sim.faults import Faults, haunt_of, some_kinds, swarm
 from tests.sim.guest import Guest
@@ -44,7 +45,7 @@ OPERATORS_S = 300.0
 PEOPLE_S = (15.0, 40.0, 40.0, 90.0)
 FAULTS_S = (20.0, 40.0, 80.0, 160.0)
 """Mean pauses that histories have, in seconds."""
-ACTORS: tuple[type[Actor], ...] = (Replaced, Checked, Preempting, Failing)
+ACTORS: tuple[type[Actor], ...] = (Replaced, Checked, Preempting, Failing, Ambushing)
 
 
 @dataclass(frozen=True)

@@ -174,6 +174,8 @@ class VirtualLoop(_Base):  # type: ignore[misc]
             step = ready.popleft()
             if step._cancelled:
                 continue
+            if world.ambush is not None and not self._outlives_ambush(step):
+                continue
             try:
                 step._context.run(step._callback, *step._args)
             except (SystemExit, KeyboardInterrupt):
@@ -181,6 +183,13 @@ class VirtualLoop(_Base):  # type: ignore[misc]
             except BaseException as error:
                 text = f"Exception in callback {step}"
                 self.call_exception_handler({"message": text, "exception": error, "handle": step})
+
+    def _outlives_ambush(self, step: asyncio.Handle) -> bool:
+        process = step._context.get(PROCESS)  # type: ignore[attr-defined]
+        if process is None or self.world.ambush is None:
+            return True
+        self.world.ambush(process)
+        return bool(process.alive)
 
     def time(self) -> float:
         """Return the monotonic clock of whoever asks; the world's when it is nobody."""

@@ -122,6 +122,8 @@ class World:
         self.first = False
         """Whether the history is over once something is found."""
         self.listener: Callable[[str], None] | None = None
+        self.ambush: Callable[[Process], None] | None = None
+        """Asked before each step whose process makes it, which it may kill; None: nobody lies in wait."""
 
     @property
     def digest(self) -> str:
