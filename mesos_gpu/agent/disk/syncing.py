@@ -1,7 +1,8 @@
 """What was written and a power cut could still take, and who waits until it cannot: one sync serves all who wait.
 
-Syncing takes a disk milliseconds, or seconds where it is busy. So it is done in a thread, while the loop goes on; what
-is written meanwhile goes into the next one (group commit, as databases have it).
+Syncing takes a disk milliseconds, or seconds where it is busy. So it is done in threads, while the loop goes on; what
+is written meanwhile goes into the next one (group commit, as databases have it). A launch has ten files and folders:
+ext4 has a flush of the disk for each, one after the other, and one for all of those that ask at the same time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from pathlib import Path
 
 from mesos_gpu.errors import Unavailable
 
+AT_ONCE = 8
+"""So many files are synced at a time: a launch took 25 ms one after the other, 5 by four threads, 2.4 by eight."""
+
 
 class Syncing:
     """Files and folders that are to be synced. Everything here is called in one event loop."""
@@ -26,7 +30,7 @@ class Syncing:
         self._waiting: list[Callable[[OSError | None], None]] = []
         self._busy = False
         self._failure: OSError | None = None
-        self._thread = ThreadPoolExecutor(1, "syncing")
+        self._threads = ThreadPoolExecutor(AT_ONCE, "syncing")
 
     def wrote(self, *paths: Path) -> None:
         """Take note that the content of a file, or the names in a folder, have changed."""
@@ -57,7 +61,7 @@ class Syncing:
     def close(self) -> None:
         """Begin no more syncs; who waits is not called any more."""
         self._waiting.clear()
-        self._thread.shutdown(wait=False)
+        self._threads.shutdown(wait=False)
 
     def _when_synced(self, waiter: Callable[[OSError | None], None]) -> None:
         if self._failure is not None or not (self._busy or self._unsynced):
@@ -75,10 +79,11 @@ class Syncing:
         if not waiting:  # it was closed
             self._busy = False
             return
-        work = asyncio.get_running_loop().run_in_executor(self._thread, sync_all, paths)
+        loop, parts = asyncio.get_running_loop(), (paths[nth::AT_ONCE] for nth in range(min(AT_ONCE, len(paths) or 1)))
+        work = asyncio.gather(*(loop.run_in_executor(self._threads, sync_all, part) for part in parts))
         work.add_done_callback(partial(self._done, waiting))
 
-    def _done(self, waiting: list[Callable[[OSError | None], None]], work: asyncio.Future[None]) -> None:
+    def _done(self, waiting: list[Callable[[OSError | None], None]], work: asyncio.Future[list[None]]) -> None:
         if work.cancelled():
             return
         error = work.exception()

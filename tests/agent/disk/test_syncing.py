@@ -50,20 +50,30 @@ async def test_one_sync_serves_all_of_a_turn_and_what_comes_later_has_its_own(tm
     syncing, said = Syncing(), []
     one, other, late = written(tmp_path, "one", "other", "late")
     syncing.wrote(one)
-    syncing.after(lambda: said.append(("first", list(slow.synced))))
+    syncing.after(lambda: said.append(("first", sorted(slow.synced))))
     syncing.wrote(other)
     second = syncing.synced()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     syncing.wrote(late)
-    syncing.after(lambda: said.append(("late", list(slow.synced))))
+    syncing.after(lambda: said.append(("late", sorted(slow.synced))))
     third = syncing.synced()
     assert said == []
     slow.go_on.set()
     await asyncio.wait_for(second(), 60)
     await asyncio.wait_for(third(), 60)
     await second()
-    assert said == [("first", ["one", "other"]), ("late", ["one", "other", "late"])]
+    assert said == [("first", ["one", "other"]), ("late", ["late", "one", "other"])]
+    syncing.close()
+
+
+async def test_what_is_synced_together_is_synced_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A disk's flushes one after the other would be most of the time that a launch takes.
+    together = threading.Barrier(3)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: together.wait(60))
+    syncing = Syncing()
+    syncing.wrote(*written(tmp_path, "one", "other", "third"))
+    await asyncio.wait_for(syncing.synced()(), 60)
     syncing.close()
 
 
