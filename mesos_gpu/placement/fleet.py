@@ -163,7 +163,7 @@ class Fleet:
         if len(rows):
             scores[rows] = inf
             fitting = rows[self._fit(rows, demand)]
-            if len(fitting) >= _MANY:
+            if len(fitting) >= _MANY and self.policy.rank is not Rank.ORDER:
                 # Many machines have the same left, above all those that are empty: one of each is scored.
                 _, first, same = np.unique(self._kind[fitting], return_index=True, return_inverse=True)
                 scores[fitting] = self._score(fitting[first], demand)[same]

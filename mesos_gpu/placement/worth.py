@@ -95,10 +95,15 @@ class Appraisal:
     def weigh(self, rows: Rows, cards: int) -> None:
         """Set the weights of sizes by how much more of each the machines could take: the scarcer, the heavier.
 
-        `cards`: all GPUs of the cluster. Without machines nothing is scarce.
+        `cards`: all GPUs of the cluster. Without machines nothing is scarce. At a free GPU the weights add up to 1 on
+        average: sizes that want a model of which none is free weigh nothing anywhere, and do not make the others light
+        beside CPUs and memory.
         """
         if not self.policy.scarcity or not cards:
             return
         left = (self._by_size(rows) * self._suits[rows.model]).sum(axis=0, dtype=np.float64) / (cards * WHOLE)
         weights = self._popular / (left + _NEARLY_GONE) ** self.policy.scarcity
-        self._weights = (self._suits * (weights / weights.sum())).astype(np.float32)
+        by_model = self._suits * (weights / weights.sum())
+        free = np.bincount(rows.model, weights=rows.free, minlength=len(by_model))
+        mean = float((by_model.sum(axis=1) * free).sum() / max(float(free.sum()), 1.0))
+        self._weights = np.asarray(by_model / mean if mean else by_model, np.float32)

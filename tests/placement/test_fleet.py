@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.placement.demand import Demand, Machine, Place
 from mesos_gpu.placement.fleet import Fleet
 from mesos_gpu.placement.mix import Mix
 from mesos_gpu.placement.policies import BEST, POLICIES, Policy, Rank, Worth
+from mesos_gpu.placement.worth import Appraisal, Rows
 
 ONE, TWO, EIGHT = (Demand(1000 * gpus, 1000 * gpus, gpus=gpus) for gpus in (1, 2, 8))
 HALF, THIRD = Demand(500, 500, share_milli=500), Demand(300, 300, share_milli=330)
@@ -190,6 +192,56 @@ def test_many_machines_alike_are_scored_as_one_and_the_first_is_taken() -> None:
     for policy in POLICIES.values():
         fleet = Fleet(known, policy, mix_of(ONE, EIGHT))
         assert fleet.best(ONE) == Place("m0", (0,))
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(machines, min_size=1, max_size=6),
+    st.lists(st.tuples(st.sampled_from([*sizes, CPUS]), st.integers(0, 5)), min_size=1, max_size=40),
+)
+def test_first_fit_takes_the_first_that_fits_of_however_many(
+    kinds: list[Machine], coming: list[tuple[Demand, int]]
+) -> None:
+    known = {f"m{at}": kinds[at * 7 % len(kinds)] for at in range(300)}
+    fleet, left = Fleet(known, POLICIES["first_fit"]), dict(known)
+    for demand, gone in coming:
+        for name in list(left)[: gone * 30 : 17]:  # the first are used up, some here and there
+            left[name] = Machine(0, 0, (0,) * len(left[name].cards), left[name].model)
+            fleet.change(name, left[name])
+        first = next((name for name, machine in left.items() if machine.fits(demand)), None)
+        place = fleet.place(demand)
+        assert (place and place.machine) == first
+        if place is not None:
+            left[place.machine] = left[place.machine].without(demand, place.cards)
+
+
+def worths(mix: Mix, machines: Mapping[str, list[Machine]]) -> list[float]:
+    """What our policy says that each of some machines is worth, by their models."""
+    models = list(machines)
+    appraisal = Appraisal(POLICIES[BEST], mix.typical(), models, 4)
+    flat = [(models.index(name), machine) for name, some in machines.items() for machine in some]
+    cards = np.array([[*machine.cards, *[0] * (4 - len(machine.cards))] for _, machine in flat])
+    rows = Rows(
+        *(
+            np.array([getattr(m, name) for _, m in flat], np.float32)
+            for name in ("cpus_milli", "mem_mib", "free_milli")
+        ),
+        np.array([machine.whole for _, machine in flat]),
+        np.array([model for model, _ in flat]),
+        appraisal.parts(cards),
+    )
+    appraisal.weigh(rows, cards.size)
+    return [float(each) for each in appraisal.worth(rows)]
+
+
+def test_what_wants_a_model_that_is_gone_does_not_make_the_others_light() -> None:
+    # All ask for as much of CPUs and memory for a GPU, so that all else is the same.
+    mix, gone = [ONE, ONE, HALF, TWO], Demand(1000, 1000, gpus=1, models=frozenset({"P100"}))
+    there = [Machine(4000, 4000, (1000,) * 4), Machine(2500, 9000, (1000, 500, 0, 1000)), Machine(100, 100, (1000,))]
+    machines = {"A10": there, "P100": [Machine(9000, 9000, (0,) * 4)]}
+    alone = worths(mix_of(*mix), machines)
+    assert alone[0] > alone[1] > 0
+    assert worths(mix_of(*mix, *[gone] * 8), machines) == pytest.approx(alone, rel=1e-4)
 
 
 def test_a_long_life_with_ever_new_remainders_keeps_its_memory_small() -> None:
