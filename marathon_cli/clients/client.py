@@ -133,6 +133,12 @@ class Marathon:
         found = self._list(self._object("GET", path), "tasks")
         return sorted(found, key=lambda task: (str(task.get("appId")), str(task.get("id"))))
 
+    def tasks_with_cards(self, app_id: str) -> list[Document]:
+        """Return the tasks of an app, from ours with their whole GPUs and whether these share NVLink (`gpuCards`)."""
+        found = self._http.read(self._ask("GET", "/v2/tasks", query={"embed": "gpuCards"}))
+        tasks = self._list(found if isinstance(found, dict) else {}, "tasks")
+        return [task for task in tasks if task.get("appId") == app_id]
+
     def deployments(self, *, blockers: bool = False) -> list[Document]:
         """Return the deployments that are under way; with `blockers`, which only ours tells, what stops each."""
         query = {"embed": "blockers"} if blockers else None

@@ -25,6 +25,8 @@ def inquire(marathon: Marathon, app_id: str, say: Callable[[str], None]) -> Situ
     queued = next((item for item in marathon.queue(last_offers=True) if _id(item) == app_id), None)
     document = _document(marathon, app_id, queued)
     wish = wish_of(document)
+    if queued is None and wish.gpus > 1 and not wish.is_pod:
+        document = {**document, "tasks": marathon.tasks_with_cards(app_id)}
     situation = of_app(document, wish, queued, marathon.deployments(blockers=True))
     situation["now"] = datetime.now(timezone.utc)
     if queued is None:

@@ -64,7 +64,7 @@ def places(site: LiveBox) -> list[str]:
     tabs = ("instances", "why", "configuration", "logs", "events", "endpoints", "volumes")
     return [
         *(f"#/{page}" for page in ("overview", "services", "create", "gpus", "machines", "deployments")),
-        *(f"#/{page}" for page in ("events", "roles", "frameworks", "nowhere", "edit/access/web")),
+        *(f"#/{page}" for page in ("events", "roles", "frameworks", "usage", "nowhere", "edit/access/web")),
         *(f"#/services/access/web?tab={tab}" for tab in tabs),
         "#/services/access/big?tab=why",
         "#/services?view=tree",

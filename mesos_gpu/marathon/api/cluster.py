@@ -46,7 +46,7 @@ class ClusterApi:
         ]
 
     async def list_tasks(self, request: web.Request) -> web.Response:
-        """Answer with all tasks, or those of the asked status."""
+        """Answer with all tasks, or those of the asked status; with `embed=gpuCards` (ours) also their whole GPUs."""
         accepted = accepted_types(request, "*/*")
         if not any(kind in accepted for kind in _JSON):
             # Scripts used to ask for lines of text; told so, they do not take JSON for them.
@@ -54,11 +54,13 @@ class ClusterApi:
         state = self._scheduler.state
         asked = [*request.query.getall("status", []), *request.query.getall("status[]", [])]
         wanted = [name for status in asked for name in _SHOWN_AS.get(status, ())]
+        # Only where it is asked for: clients of Marathon refuse fields that they do not know.
+        cards = "gpuCards" in request.query.getall("embed", [])
         tasks = [
             task
             for i in state.instances.values()
             if run_of(i.app_id) is None
-            for task in task_views([i], state.app(i.app_id), health=state.health)
+            for task in task_views([i], state.app(i.app_id), health=state.health, cards=cards)
         ]
         return json_response({"tasks": [task for task in tasks if not wanted or task["state"] in wanted]})
 

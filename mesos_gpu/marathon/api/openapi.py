@@ -128,7 +128,7 @@ DETAILS: Mapping[tuple[str, str], Detail] = {
         answer=having(since=_TEXT, until=_TEXT, by=_TEXT, usage=listed(_OBJECT), total=_OBJECT),
     ),
     ("POST", "/v0/scheduled-jobs"): Detail(None, ref("Job"), _JOB, 201),
-    ("GET", "/v2/tasks"): Detail({"status": _TEXTS}, answer=_TASKS),
+    ("GET", "/v2/tasks"): Detail({"status": _TEXTS, **_EMBED}, answer=_TASKS),
     ("POST", "/v2/tasks/delete"): Detail(_KILL, having(ids=_TEXTS), _TASKS_OR_CHANGE),
     ("GET", "/v2/deployments"): Detail(_EMBED, answer=listed(having(id=_TEXT, version=_TEXT, steps=listed(_OBJECT)))),
     ("DELETE", "/v2/deployments/{deployment_id}"): Detail(_FORCE, None, _CHANGE),

@@ -115,7 +115,7 @@ class WhyApi:
         if spec.is_pod:
             document = pod_document(spec.document, pod_status(state, spec, moment))
         else:
-            document = app_view(state, spec, {"counts", "deployments", "tasks", "lastTaskFailure"}, moment)
+            document = app_view(state, spec, {"counts", "deployments", "tasks", "lastTaskFailure", "gpuCards"}, moment)
         wish = wish_of(document)
         deployments = [
             {**deployment_view(state, d), "blockers": blockers(state, d)} for d in state.deployments.values()

@@ -8,6 +8,7 @@ Which our own tasks have, their agents tell. Of the rest it is assumed that agen
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -68,6 +69,18 @@ def given_cards(sets: Sets, tasks: Iterable[Task], free: int, count: int) -> tup
 def share_links(sets: Sets, cards: Sequence[int]) -> bool:
     """Return whether every two of these cards share NVLink."""
     return any(some.issuperset(cards) for some in sets)
+
+
+def cards_shown(task: Task) -> dict[str, Any] | None:
+    """Return which whole GPUs a task has, by index, and whether they share NVLink, as `plan` shows it.
+
+    None where its agent has not told; `nvlink` is None for fewer than two, and where links are not told.
+    """
+    if not task.whole_cards:
+        return None
+    sets = sets_of(task.attributes)
+    linked = share_links(sets, task.whole_cards) if sets and len(task.whole_cards) > 1 else None
+    return {"indices": list(task.whole_cards), "nvlink": linked}
 
 
 def chosen(sets: Sets, free: Sequence[int], count: int) -> frozenset[int]:

@@ -12,6 +12,7 @@ from typing import Any
 from mesos_gpu.marathon.definitions.ports import service_ports_of
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.definitions.timestamps import timestamp
+from mesos_gpu.marathon.matching.linking import cards_shown
 from mesos_gpu.marathon.matching.matching import Reason
 from mesos_gpu.marathon.model.backoff import ready_at
 from mesos_gpu.marathon.model.deployment import Deployment, Work
@@ -62,7 +63,7 @@ def app_view(
     if "deployments" in embed:
         shown["deployments"] = [{"id": deployment.id} for deployment in state.deployments_of(spec.id)]
     if "tasks" in embed:
-        shown["tasks"] = task_views(instances, health=state.health)
+        shown["tasks"] = task_views(instances, health=state.health, cards="gpuCards" in embed)
     if "readiness" in embed:
         shown["readinessCheckResults"] = readiness_views(state, [spec.id])
     if "taskStats" in embed and moment is not None:
@@ -74,12 +75,16 @@ def app_view(
 
 
 def task_views(
-    instances: Iterable[Instance], spec: RunSpec | None = None, *, health: Mapping[str, Results] | None = None
+    instances: Iterable[Instance],
+    spec: RunSpec | None = None,
+    *,
+    health: Mapping[str, Results] | None = None,
+    cards: bool = False,
 ) -> list[Document]:
     """Return the tasks of instances; one that waits for an offer has none (it shows in /v2/queue).
 
     One with volumes keeps its last task beside them, until the next takes its place. With `spec` they carry their
-    app's service ports, with `health` the results of their checks.
+    app's service ports, with `health` the results of their checks, with `cards` which whole GPUs they have.
     """
     found = health or {}
     views: list[Document] = []
@@ -88,7 +93,9 @@ def task_views(
         if task is not None and task.containers:
             views += pod_task_views(instance, task)
         elif task is not None:
-            views.append(_task_view(instance, task, spec, found.get(task.id)))
+            shown = _task_view(instance, task, spec, found.get(task.id))
+            of_it = cards_shown(task) if cards else None
+            views.append(shown if of_it is None else {**shown, "gpuCards": of_it})
         elif instance.reservation is not None and instance.shown_task_id is not None:
             views.append(_past_task(instance, instance.reservation, spec))
     return views

@@ -37,6 +37,10 @@ REASONS = {
 """Marathon's reasons (mesos/NoOfferMatchReason.scala) in words."""
 
 
+_MOST_TOLD = 8
+"""Of so many tasks it is said which GPUs they have."""
+
+
 class Answer(Struct, frozen=True):
     """Why. `state` is one word: running, starting, stopped, delayed, blocked, impossible or waiting."""
 
@@ -132,6 +136,18 @@ def surroundings(it: Situation) -> Surroundings:
     return Surroundings(it.agents, it.placed, it.held, role, limits, consumed, it.keeps_gpus)
 
 
+def linked(app: Mapping[str, Any]) -> str:
+    """Return a sentence on which GPUs of an app's tasks share NVLink, a space before it; "" where nobody tells."""
+    told = []
+    for task in app.get("tasks") or []:
+        cards = task.get("gpuCards") or {}
+        if cards.get("nvlink") is not None:
+            words = "share NVLink" if cards["nvlink"] else "do not all share NVLink"
+            told.append(f"{'+'.join(map(str, cards.get('indices') or []))} on {task.get('host')} {words}")
+    more = f" and so on, of {len(told)} tasks" if len(told) > _MOST_TOLD else ""
+    return f" GPUs {'; '.join(told[:_MOST_TOLD])}{more}." if told else ""
+
+
 def said_by_marathon(queued: Mapping[str, Any] | None) -> dict[str, list[str]]:
     """Return the reasons of the last offers that did not serve, by agent id."""
     found: dict[str, list[str]] = {}
@@ -207,7 +223,7 @@ def _not_queued(it: Situation, failure: Failure | None) -> tuple[str, str, list[
         if failure is not None:
             headline = f"{wish.id}: {failure.sentence} At the moment it runs again: {it.running} of {wish.instances}."
             return "running", headline, _of_failure(it, failure)
-        return "running", f"{wish.id} runs: {it.running} of {wish.instances}.{_away(it)}", []
+        return "running", f"{wish.id} runs: {it.running} of {wish.instances}.{_away(it)}{linked(it.app)}", []
     if failure is not None:
         headline = f"{wish.id}: {failure.sentence} The next try is on its way; {it.running} of {wish.instances} run."
         return "starting", headline, _of_failure(it, failure)

@@ -7,7 +7,8 @@ import { definition, formOf, NEW_APP, problemsOf, written } from "../../../mesos
 import { bytes, duration, memory, millis, plain, shortId, webLink } from "../../../mesos_gpu/ui/static/core/format.js";
 import { funnel } from "../../../mesos_gpu/ui/static/core/funnel.js";
 import { idleSince, totals, useOf } from "../../../mesos_gpu/ui/static/core/gpus.js";
-import { changePlan, drainPlan, room } from "../../../mesos_gpu/ui/static/core/plan.js";
+import { cardsOf, changePlan, drainPlan, room } from "../../../mesos_gpu/ui/static/core/plan.js";
+import { SUMS, clock, named, percent, usageAsked } from "../../../mesos_gpu/ui/static/core/usage.js";
 import { link, parseRoute } from "../../../mesos_gpu/ui/static/core/route.js";
 import { sandboxOf } from "../../../mesos_gpu/ui/static/core/sandbox.js";
 import { SseDecoder } from "../../../mesos_gpu/ui/static/core/sse.js";
@@ -178,4 +179,50 @@ test("sentences take their values, one or many, in the language that a browser a
   assert.equal(sentence(words, "a", { count: 3 }), "3 of them at {place}");
   assert.equal(sentence(words, "none"), "none");
   assert.deepEqual([languageOf(["fr", "zh-TW"]), languageOf(["en-GB", "zh"]), languageOf([])], ["zh", "en", "en"]);
+});
+
+test("a plan says which GPUs each instance gets, and whether they share NVLink", () => {
+  const cards = [{ indices: [0, 1], nvlink: true }, { indices: [2, 3], nvlink: false }, { indices: [4], nvlink: null }];
+  assert.deepEqual(cardsOf({ cards }), [
+    ["planned.linked", { cards: "0+1" }],
+    ["planned.apart", { cards: "2+3" }],
+    ["planned.cards", { cards: "4" }],
+  ]);
+  assert.deepEqual(cardsOf({}), []);
+});
+
+const USED_AT = Date.UTC(2026, 10, 16, 7);
+
+test("what is asked for stands in the address, and nothing else may", () => {
+  assert.deepEqual(usageAsked({}, USED_AT), { by: "app", since: "7d", path: "v1/usage?by=app&since=2026-11-09T07%3A00%3A00.000Z" });
+  assert.equal(usageAsked({ by: "user", since: "4w" }, USED_AT).path, "v1/usage?by=user&since=2026-10-19T07%3A00%3A00.000Z");
+  assert.deepEqual(usageAsked({ by: "a&b", since: "9y" }, USED_AT), usageAsked({}, USED_AT));
+});
+
+test("hours are written as the command line writes them", () => {
+  assert.deepEqual([30.5, 0.5, 0, null].map(clock), ["1-06:30:00", "00:30:00", "00:00:00", "–"]);
+  assert.deepEqual([62.5, 0, null].map(percent), ["62.5 %", "0.0 %", "–"]);
+});
+
+test("every column writes what was measured, and a dash for what was not", () => {
+  const each = { gpuHours: 61, gpuEfficiency: 62.5, gpuIdle: null, cpuHours: 30.5, cpuEfficiency: 80, memMiB: 1024, maxRssMiB: null, maxGpuMemMiB: 9000, elapsedHours: 30.5, tasksEnded: 3 };
+  const written = Object.fromEntries(SUMS.map(([key, , write]) => [key, write(each)]));
+  assert.deepEqual(written, {
+    gpuHours: "61.00",
+    gpuEfficiency: "62.5 %",
+    gpuIdle: "–",
+    cpuHours: "30.50",
+    cpuEfficiency: "80.0 %",
+    memMiB: "1 GiB",
+    maxRssMiB: "–",
+    maxGpuMemMiB: "8.8 GiB",
+    elapsedHours: "1-06:30:00",
+    tasksEnded: "3",
+  });
+  assert.ok(SUMS.every(([, , write, by]) => write({}) && typeof by({}) === "number"));
+});
+
+test("lines are told apart by all that names them", () => {
+  assert.equal(named({ app: "/a", role: "r", user: "u" }), "/a · r · u");
+  assert.equal(named({ role: "r" }), "r");
 });

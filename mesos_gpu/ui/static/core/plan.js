@@ -71,6 +71,18 @@ function placed(wish, agents, more, running) {
 }
 
 /**
+ * Returns which GPUs those that start on a machine get, and whether these share NVLink, where that is known.
+ * @param {Json} start one of the `starts` of a plan
+ * @returns {Sentence[]}
+ */
+export function cardsOf(start) {
+  return (start.cards ?? []).map((/** @type {{indices: number[], nvlink: boolean | null}} */ each) => {
+    const word = each.nvlink === null ? "planned.cards" : each.nvlink ? "planned.linked" : "planned.apart";
+    return [word, { cards: each.indices.join("+") }];
+  });
+}
+
+/**
  * Returns what draining a machine moves.
  * @param {string} agentId
  * @param {Iterable<import("./types.js").Task>} tasks

@@ -2,7 +2,7 @@
 import { ordered } from "../core/diff.js";
 import { problemsOf } from "../core/form.js";
 import { documentOf, podAsApp } from "../core/owners.js";
-import { changePlan } from "../core/plan.js";
+import { cardsOf, changePlan } from "../core/plan.js";
 import { link } from "../core/route.js";
 import { advised, planned } from "../edge/advice.js";
 import { ask, ApiError, inPath } from "../edge/api.js";
@@ -123,7 +123,7 @@ function Planned({ kind, document }) {
   if (!plan) return null;
   const lines = [
     ...plan.ends.map((one) => t("planned.ends", { app: one.app, count: one.instances, host: one.host })),
-    ...plan.starts.map((one) => t("planned.starts", { app: one.app, count: one.instances, host: one.host })),
+    ...plan.starts.map((one) => t("planned.starts", { app: one.app, count: one.instances, host: one.host }) + cardsOf(one).map(([key, values]) => t(key, values)).join("")),
     ...plan.waits.map((one) => `${t("planned.waits", { app: one.app, count: one.instances })}: ${one.for}`),
   ];
   return html`<section class="planned" aria-label=${t("planned.title")}><h3>${t("planned.title")}</h3><p lang="en">${plan.summary}</p>

@@ -17,6 +17,7 @@ import { Overview } from "./overview.js";
 import { Roles } from "./roles.js";
 import { Service } from "./service.js";
 import { Services } from "./services.js";
+import { Usage } from "./usage.js";
 
 /** @type {Record<string, (props: {id: string, query: Record<string, string>}) => any>} */
 const PAGES = {
@@ -26,6 +27,7 @@ const PAGES = {
   edit: Edit,
   instances: Instance,
   gpus: Gpus,
+  usage: Usage,
   machines: Machines,
   deployments: Deployments,
   roles: Roles,
@@ -37,6 +39,7 @@ export const MENU = [
   ["overview", "o"],
   ["services", "s"],
   ["gpus", "u"],
+  ["usage", "h"],
   ["machines", "m"],
   ["deployments", "d"],
   ["events", "e"],
