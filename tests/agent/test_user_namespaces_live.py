@@ -175,7 +175,9 @@ async def test_shared_cards_and_their_tree(place: Path) -> None:
     tree = place / "km"
     by_fuse = os.access("/dev/fuse", os.R_OK | os.W_OK)
     async with live_agent(place, POOL, "--shared_gpus=2", *([f"--gpu_share_tree={tree}"] if by_fuse else [])) as agent:
-        look = f"xargs < /proc/self/uid_map; ls /dev | grep nvidia2; nvidia-smi -L | wc -l; ls {tree} 2>/dev/null | wc -l"
+        look = (
+            f"xargs < /proc/self/uid_map; ls /dev | grep nvidia2; nvidia-smi -L | wc -l; ls {tree} 2>/dev/null | wc -l"
+        )
         for name, first in (("one", 0), ("two", 6)):
             agent.run(name, f"{look}; echo looked; exec sleep 600", resources=part(2, 6, first=first))
         said = [(await agent.until_said(name, "looked")).splitlines() for name in ("one", "two")]
