@@ -247,7 +247,8 @@ class Guest:
         name, chance = status["task_id"]["value"], self.world.random
         task = self.tasks[name]
         task.state, task.known_to = status["state"], self._led_by()
-        if task.state in ("TASK_UNREACHABLE", "TASK_LOST"):
+        was_away = status.get("reason") == "REASON_AGENT_REREGISTERED"  # if that was told while nobody heard it
+        if was_away or task.state in ("TASK_UNREACHABLE", "TASK_LOST"):
             task.kill_by = None  # what a master knew of it is gone: the kill, too
         if "uuid" not in status or (task.lazy and task.state not in OVER):
             return
