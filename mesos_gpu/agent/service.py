@@ -52,6 +52,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     leave = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, leave.set)
     async with open_agent(configuration, open_tls(os.environ)) as opened:
+        opened.checkpoints.syncing.begin_threads()
         following = asyncio.ensure_future(configuration.access.live.follow())
         try:
             await opened.begin(configuration)

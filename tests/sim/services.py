@@ -16,6 +16,7 @@ from typing import Any
 
 from mesos_gpu.agent import machine_gpus, opening
 from mesos_gpu.agent import service as agent_service
+from mesos_gpu.agent.disk.syncing import Syncing
 from mesos_gpu.agent.flags import FLAGS as AGENT_FLAGS
 from mesos_gpu.agent.gpus import care
 from mesos_gpu.agent.running import probes
@@ -358,6 +359,7 @@ class Cluster:
             (opening, "read_boot_id", lambda: here().host.boot_id),
             (machine_gpus, "open_driver", lambda *_, **__: Driver(here().host, self.gpus[here().host.name])),
             (opening, "_lock", no_lock),
+            (Syncing, "begin_threads", lambda self: None),
             (opening, "open_cards", lambda *_: None),
             (care, "DriverThread", _Thread),
         ):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Awaitable, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -31,6 +32,16 @@ class Syncing:
         self._busy = False
         self._failure: OSError | None = None
         self._threads = ThreadPoolExecutor(AT_ONCE, "syncing")
+
+    def begin_threads(self) -> None:
+        """Start its threads now, rather than when they are needed.
+
+        Python's Thread.start waits until the thread says that it runs; one that memory is too short for by then never
+        does, and the loop would stand still for good.
+        """
+        there = threading.Barrier(AT_ONCE)
+        for _ in range(AT_ONCE):
+            self._threads.submit(there.wait)
 
     def wrote(self, *paths: Path) -> None:
         """Take note that the content of a file, or the names in a folder, have changed."""

@@ -129,3 +129,21 @@ def test_folders_with_a_new_name_in_them_are_said(tmp_path: Path) -> None:
     assert make_folders(tmp_path / "a" / "b" / "c") == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
     assert make_folders(tmp_path / "a" / "b" / "d") == [tmp_path / "a" / "b"]
     assert make_folders(tmp_path / "a") == []
+
+
+async def test_its_threads_are_there_before_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    syncing = Syncing()
+    syncing.begin_threads()
+    try:
+
+        def refused(thread: threading.Thread) -> None:
+            raise MemoryError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refused)
+            for name in "abcdefghij":
+                (tmp_path / name).touch()
+                syncing.wrote(tmp_path / name)
+            await asyncio.wait_for(syncing.synced()(), 60)
+    finally:
+        syncing.close()
