@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.matching.linking import cards_shown
 from mesos_gpu.marathon.model.instances import Task
