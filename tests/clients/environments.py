@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support import places
@@ -50,15 +51,24 @@ class Environment:
 
     def run(self, program: str, *words: str) -> str:
         """Run one of the programs beside this file to its end; return what it printed."""
-        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{PROGRAMS / 'stand_ins'}:{HTTP_PARSER}"}
-        done = subprocess.run(
-            [self.python, str(PROGRAMS / program), *words],
-            env=environment,
-            cwd="/",
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-        assert done.returncode == 0, f"{program}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        stand_ins = f"{PROGRAMS / 'stand_ins'}:{HTTP_PARSER}"
+        return says([self.python, str(PROGRAMS / program), *words], Path("/"), {"PYTHONPATH": stand_ins})
+
+
+def says(command: Sequence[str], folder: Path, variables: Mapping[str, str], answers: str = "") -> str:
+    """Run a program in a folder, with these variables and no others, to its end, which is a good one.
+
+    `answers` is what it is told where it asks. Returns what it printed.
+    """
+    done = subprocess.run(
+        command,
+        env={"PATH": os.environ["PATH"], **variables},
+        cwd=folder,
+        input=answers,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command[1:]}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout

@@ -6,7 +6,6 @@ What each exercises, and which clients cannot run on this Python and why, stands
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.clients.environments import HTTP_PARSER, PROGRAMS, Environment
+from tests.clients.environments import HTTP_PARSER, PROGRAMS, Environment, says
 from tests.support.box.live import LiveBox, leftovers
 from tests.support.images.build import cuda_image
 from tests.support.images.registry import RealRegistry
@@ -173,17 +172,8 @@ def test_shpkpr_deploys_an_app_and_shows_it(live: LiveBox, tmp_path: Path) -> No
     )
 
     def shpkpr(*words: str) -> str:
-        done = subprocess.run(
-            [environment.python, "-c", "from shpkpr.cli.entrypoint import cli; cli()", *words],
-            env={"PATH": os.environ["PATH"], "SHPKPR_MARATHON_URL": url, "SHPKPR_SECONDS": "1000", "LC_ALL": "C.UTF-8"},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        program = [environment.python, "-c", "from shpkpr.cli.entrypoint import cli; cli()", *words]
+        return says(program, tmp_path, {"SHPKPR_MARATHON_URL": url, "SHPKPR_SECONDS": "1000", "LC_ALL": "C.UTF-8"})
 
     deploy = ("apps", "deploy", "--template-dir", str(tmp_path), "-t", template.name)
     shpkpr(*deploy)
@@ -204,18 +194,8 @@ def test_marathon_deploy_brings_apps_out_and_changes_them(live: LiveBox, tmp_pat
     app = {"id": "/brought", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 1, "instances": 1}
 
     def deploy(*words: str) -> str:
-        done = subprocess.run(
-            [environment.python, "-m", "marathon_deploy.deploytool", "--marathon", url, *words],
-            env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
-            cwd=tmp_path,
-            input="YES\n",
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        program = [environment.python, "-m", "marathon_deploy.deploytool", "--marathon", url, *words]
+        return says(program, tmp_path, {"LC_ALL": "C.UTF-8"}, "YES\n")
 
     file = tmp_path / "brought.json"
     file.write_text(json.dumps(app))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.clients.environments import says
 from tests.genuine.python2_packages import installed, interface, python2
 from tests.genuine.releases import Missing
 from tests.support.box.live import LiveBox
@@ -47,23 +47,13 @@ def mesos(box: LiveBox, tmp_path_factory: pytest.TempPathFactory) -> Mesos:
         json.dumps({"profile": "default", "default": {"master": master, "log_level": "warning", "log_file": "null"}})
     )
     environment = {
-        **{"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8", "TERM": "dumb"},
+        **{"HOME": str(home), "LC_ALL": "C.UTF-8", "TERM": "dumb"},
         **{"MESOS_CLI_CONFIG": str(home / "config.json"), "PYTHONPATH": str(packages)},
     }
 
     def run(command: str, *words: str) -> str:
         code = f"import sys; from mesos.cli.cmds import {command}; sys.exit({command}.main())"
-        done = subprocess.run(
-            [program, "-c", code, *words],
-            env=environment,
-            cwd=home,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
-        return done.stdout
+        return says([program, "-c", code, *words], home, environment)
 
     return run
 
