@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support import places
+from tests.support.saying import says
 
 HTTP_PARSER = places.ROOT / "compat" / "http-parser"
 PROGRAMS = Path(__file__).parent / "programs"
@@ -53,22 +53,3 @@ class Environment:
         """Run one of the programs beside this file to its end; return what it printed."""
         stand_ins = f"{PROGRAMS / 'stand_ins'}:{HTTP_PARSER}"
         return says([self.python, str(PROGRAMS / program), *words], Path("/"), {"PYTHONPATH": stand_ins})
-
-
-def says(command: Sequence[str], folder: Path, variables: Mapping[str, str], answers: str = "") -> str:
-    """Run a program in a folder, with these variables and no others, to its end, which is a good one.
-
-    `answers` is what it is told where it asks. Returns what it printed.
-    """
-    done = subprocess.run(
-        command,
-        env={"PATH": os.environ["PATH"], **variables},
-        cwd=folder,
-        input=answers,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command[1:]}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout

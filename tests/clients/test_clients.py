@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.clients.environments import HTTP_PARSER, PROGRAMS, Environment, says
+from tests.clients.environments import HTTP_PARSER, PROGRAMS, Environment
 from tests.support.box.live import LiveBox, leftovers
 from tests.support.images.build import cuda_image
 from tests.support.images.registry import RealRegistry
 from tests.support.places import EXAMPLES
+from tests.support.saying import says
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 

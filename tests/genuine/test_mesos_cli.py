@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.clients.environments import says
 from tests.genuine.python2_packages import installed, interface, python2
 from tests.genuine.releases import Missing
 from tests.support.box.live import LiveBox
+from tests.support.saying import says
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 

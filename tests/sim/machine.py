@@ -272,8 +272,16 @@ class SimulatedContainers:
         container = self.machine.running.get(container_id)
         if container_id not in self._known or container is None:
             raise NotFound(container_id)
-        if size.gpus != len(container.gpus):
-            self.isolator.update(container_id, size.gpus)
+        had = len(container.gpus)
+        if size.gpus < had:
+            # What it can open is taken from it before that is written down, whoever is killed between the two.
+            self.machine.give(container_id, frozenset(sorted(container.gpus, key=_number_of)[: size.gpus]))
+        if size.gpus != had:
+            try:
+                self.isolator.update(container_id, size.gpus)
+            except MesosGpuError:
+                self.machine.give(container_id, self._held(container_id))
+                raise
             self.machine.give(container_id, self._held(container_id))
 
     def pid_of(self, container_id: ContainerId) -> int | None:
@@ -392,3 +400,8 @@ class SimulatedContainers:
 
     async def _pause(self) -> None:
         await asyncio.sleep(self._world.random.uniform(0.0, 0.05))
+
+
+def _number_of(uuid: str) -> int:
+    """Return the number of a GPU of a host, by which the isolator takes the highest first."""
+    return int(uuid.rpartition("-")[2])
