@@ -6,8 +6,9 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from mesos_gpu.gpu.device import Gpu, HealthEvent
 from mesos_gpu.gpu.health import Severity, describe, xid_of
@@ -19,8 +20,7 @@ _WORD = re.compile(rf"[0-9]{{1,5}}|{_LOST}")
 _POLL_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """What the file says of one GPU: its XIDs, and whether it has fallen off the bus."""
 
     xids: frozenset[int] = field(default_factory=frozenset)

@@ -11,8 +11,9 @@ What a condition means to the agent:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from mesos_gpu.gpu.device import Gpu, HealthEvent
 
@@ -36,8 +37,7 @@ _DRAIN = "disables GPUs for days elsewhere although one application was hit: {}"
 _FATAL = "NVIDIA's k8s-device-plugin takes the GPU out of use; {}"
 
 
-@dataclass(frozen=True, slots=True)
-class Xid:
+class Xid(Struct, frozen=True):
     """What is known of one of NVIDIA's error numbers, and whose word for its severity this is."""
 
     severity: Severity
@@ -123,8 +123,7 @@ UNHEALTHY is a matter of a flag: the agent tests those only where the flag asks 
 WITHDRAWN = frozenset({Condition.DRAINING, Condition.UNHEALTHY})
 
 
-@dataclass(frozen=True, slots=True)
-class Illness:
+class Illness(Struct, frozen=True):
     """Why a GPU is not simply healthy, and since when (seconds of the caller's clock)."""
 
     condition: Condition
@@ -133,8 +132,7 @@ class Illness:
     xid: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One GPU's way from a condition to another, with the reason for it."""
 
     gpu: Gpu
@@ -144,8 +142,7 @@ class Change:
     xid: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Struct, frozen=True):
     """How each GPU of an agent is. An event hits the GPUs that it names and no other."""
 
     gpus: Mapping[str, Gpu] = field(default_factory=dict)

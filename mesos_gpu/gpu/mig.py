@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.errors import DeviceError
 from mesos_gpu.gpu.binding import INVALID_ARGUMENT, NOT_FOUND, Binding, code_of, optional, text_of
@@ -19,8 +21,7 @@ _CAPS_MAJOR = "nvidia-caps"
 _READABLE = 0o444
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """Where the kernel says which node opens which instance. Only these nodes isolate instances from each other."""
 
     proc_devices: Path = PROC_DEVICES

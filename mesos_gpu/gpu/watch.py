@@ -6,8 +6,9 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mesos_gpu.gpu.binding import (
     FUNCTION_NOT_FOUND,
@@ -31,8 +32,7 @@ _WAITING = "waiting"
 """A cause of doubt; the other causes are uuids."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """How often things are done: `turn_s` bounds how long an ending takes, `probe_s` is the time between two looks
     at every GPU, `pause_s` follows an error of NVML, so that one which stays does not keep a core busy.
     """

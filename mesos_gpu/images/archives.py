@@ -13,12 +13,12 @@ import posixpath
 import re
 import tarfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
+from msgspec import Struct
 
 from mesos_gpu.errors import ImageError
 from mesos_gpu.images.blobs import CHUNK, Document, Partial, Received, copy_blob, copy_in_thread
@@ -29,8 +29,7 @@ from mesos_gpu.images.reference import DEFAULT_TAG, DOCKER_HUB, ImageReference
 _BLOB = re.compile(r"blobs/(sha256)/([0-9a-f]{64})")
 
 
-@dataclass(frozen=True, slots=True)
-class _Archive:
+class _Archive(Struct, frozen=True):
     signature: tuple[int, int, int]
     manifest: Document
     places: dict[str, tuple[int, int]]

@@ -9,9 +9,10 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
+
+from msgspec import Struct
 
 from mesos_gpu.errors import ImageError
 from mesos_gpu.images.manifest import Descriptor
@@ -22,8 +23,7 @@ Received = Callable[[int], None]
 """Told how many bytes of a blob are here; called in the event loop's thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A manifest as it was sent."""
 
     data: bytes

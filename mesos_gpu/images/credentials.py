@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.images.reference import DOCKER_HUB, is_docker_hub
@@ -53,11 +54,10 @@ class Credentials:
         return basic_header(self.username, self.password)
 
 
-@dataclass(frozen=True, slots=True)
-class DockerConfig:
+class DockerConfig(Struct, frozen=True):
     """Credentials by registry host, as `docker login` writes them. Credential helpers are programs and are not run."""
 
-    auths: Mapping[str, Credentials] = field(default_factory=dict)
+    auths: Mapping[str, Credentials] = msgspec.field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> DockerConfig:

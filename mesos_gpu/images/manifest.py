@@ -6,10 +6,10 @@ Sources: distribution "manifest v2 schema 2"; OCI image-spec manifest.md, image-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from mesos_gpu.errors import ImageError
 from mesos_gpu.images.reference import is_digest
@@ -34,8 +34,7 @@ ARCHITECTURES = {
 """The kernel's name of a machine, and the architecture and variant that images give it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Platform:
+class Platform(Struct, frozen=True):
     """What an image must be built for; `variant` "" is any."""
 
     architecture: str
@@ -51,8 +50,7 @@ class Platform:
         return f"{self.os}/{self.architecture}"
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptor:
+class Descriptor(Struct, frozen=True):
     """A blob by content: its digest, and its size in bytes."""
 
     digest: str
@@ -60,16 +58,14 @@ class Descriptor:
     media_type: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """One image for one platform. `layers` go from the lowest to the topmost."""
 
     config: Descriptor
     layers: tuple[Descriptor, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One manifest of an index; `platform` is None where the index does not say."""
 
     manifest: Descriptor
@@ -77,8 +73,7 @@ class Choice:
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(Struct, frozen=True):
     """The manifests of an image for several platforms."""
 
     choices: tuple[Choice, ...]
@@ -106,8 +101,7 @@ class Index:
         raise ImageError(f"the image is not there for {platform}, only for: {there}")
 
 
-@dataclass(frozen=True, slots=True)
-class ImageConfig:
+class ImageConfig(Struct, frozen=True):
     """How an image wants to be run. `entrypoint` and `cmd` are None where the image sets none.
 
     `env` has what stands before and after the first `=`. `diff_ids` are the digests of the uncompressed layers.

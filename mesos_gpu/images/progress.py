@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct
+
 Phase = Literal["resolving", "downloading", "extracting", "done"]
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """A pull at one moment. Bytes are those of layers that have to be downloaded; layers are all of the image."""
 
     reference: str

@@ -10,11 +10,11 @@ import hashlib
 import ipaddress
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+from msgspec import Struct
 
 from mesos_gpu.errors import BadFlag, ImageError
 from mesos_gpu.images.blobs import CHUNK, Document, Partial, Received, WrongContent
@@ -27,8 +27,7 @@ DOCKER_HUB_URL = "https://registry-1.docker.io"
 MAX_TOKEN = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(Struct, frozen=True):
     """How long a registry may take: seconds to connect and between two bytes, tries in a row that bring nothing."""
 
     connect_s: float = 10.0

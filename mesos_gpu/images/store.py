@@ -10,10 +10,10 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct, field
 
 from mesos_gpu.errors import ImageError
 from mesos_gpu.images.blobs import disk_errors
@@ -32,8 +32,7 @@ from mesos_gpu.mesos.ids import ContainerId
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class StoreLimits:
+class StoreLimits(Struct, frozen=True):
     """Seconds that one pull may take, downloads and layers unpacked at a time, and what one layer may take."""
 
     pull_timeout_s: float = 3600.0
@@ -42,8 +41,7 @@ class StoreLimits:
     layer: LayerLimits = field(default_factory=LayerLimits)
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """An image ready to be mounted.
 
     `layers` go from the lowest to the topmost; overlayfs' lowerdir names them the other way round. All differ. Never
@@ -56,8 +54,7 @@ class Image:
     layers: tuple[Path, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredImage:
+class StoredImage(Struct, frozen=True):
     """An image as `mesos-gpu image list` shows it. `bytes` are those of all its layers, shared ones too."""
 
     reference: str
@@ -69,8 +66,7 @@ class StoredImage:
     used_by: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pruned:
+class Pruned(Struct, frozen=True):
     """What a prune removed: images by name, and bytes of layers."""
 
     images: tuple[str, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib.resources import files
+from pkgutil import get_data
 
 from google.protobuf import descriptor_pool, duration_pb2, message_factory
 from google.protobuf.message import Message
@@ -54,7 +54,8 @@ def message_class(type_name: str) -> type[Message]:
 @cache
 def pool() -> descriptor_pool.DescriptorPool:
     """Return all types, internal and v1."""
-    tables = json.loads(files(__package__).joinpath("messages.json").read_bytes())
+    # importlib.resources would bring zipfile and tempfile into every service.
+    tables = json.loads(get_data(__package__, "messages.json") or b"")
     made = descriptor_pool.DescriptorPool()
     made.AddSerializedFile(duration_pb2.DESCRIPTOR.serialized_pb)
     made.Add(file_of("mesos", tables["internal"]))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
+import gc
 import logging
 import os
 import signal
@@ -37,6 +39,8 @@ SHORT_OF = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 )
 """What a machine lacks, or has broken: no fault of ours, and none that a traceback would help with."""
+SETTLED_S = 1.0
+"""After it is ready a service has done with what starting takes."""
 EXIT_OK, EXIT_REFUSED, EXIT_USAGE = 0, 1, 2
 
 
@@ -149,10 +153,22 @@ def read_switches(path: str | None) -> Mapping[str, bool]:
 
 
 def write_ready_file(path: str | None, document: Mapping[str, object]) -> None:
-    """Write `document` and our pid to `path`, whole or not at all; nothing happens without a path."""
+    """Write `document` and our pid to `path`, whole or not at all; nothing happens without a path.
+
+    A program that says so is a service of a box, of which several share a machine with what it is used for: what
+    starting has left of memory is given back soon after (1 MiB of a box).
+    """
     if path is None:
         return
+    asyncio.get_running_loop().call_later(SETTLED_S, _give_back)
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     temporary.write_bytes(msgspec.json.encode({"pid": os.getpid(), **document}))
     temporary.replace(target)
+
+
+def _give_back() -> None:
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's alone
+    if trim is not None:
+        trim(0)

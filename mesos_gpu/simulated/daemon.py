@@ -5,7 +5,6 @@ It ends when it has had no client for `ALONE_S`, after its begin `FIRST_S`; the 
 
 from __future__ import annotations
 
-import array
 import json
 import os
 import selectors
@@ -16,7 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from mesos_gpu.simulated.desk import Answers, Desk
-from mesos_gpu.simulated.division import Divisions, Instance, Profile, read, shown
+from mesos_gpu.simulated.division import Divisions, Profile, kept, shown
+from mesos_gpu.simulated.listeners import LISTEN, bound
 from mesos_gpu.simulated.machine import Machine
 from mesos_gpu.simulated.peers import may_use, may_use_part, peer_of
 
@@ -26,7 +26,6 @@ FIRST_S = 30.0
 """How long for nobody yet: on a busy machine the agent may be long about the rest of its start."""
 LONGEST_SLEEP_S = 1.0
 HEAR = 65536
-LISTEN = b"listen\n"
 
 
 class Daemon:
@@ -156,39 +155,6 @@ class Daemon:
             self._unsent[number] = words[sent:][-HEAR:]
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if number in self._unsent else 0)
         self._selector.modify(connection, events)
-
-
-def bound(path: Path) -> socket.socket:
-    """Return a listener at a path of any length; what is there is replaced. Everybody may connect. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-    try:
-        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
-        path.chmod(0o666)
-        listener.listen(128)
-    except OSError:
-        listener.close()
-        raise
-    finally:
-        os.close(folder)
-    return listener
-
-
-def hand_over(control: socket.socket, listener: socket.socket) -> None:
-    """Have a daemon serve a listener of ours too. Raises OSError."""
-    words = array.array("i", [listener.fileno()])
-    control.sendmsg([LISTEN], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, words)])
-
-
-def kept(path: Path | None) -> dict[int, dict[int, Instance]]:
-    """Return the instances of each card that a file tells; none where there is no such file, or it is none."""
-    try:
-        told = {} if path is None else json.loads(path.read_text())
-        return {int(card): read(instances) for card, instances in told.items()}
-    except (OSError, ValueError, KeyError, AttributeError):
-        return {}
 
 
 def main(

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 
-from mesos_gpu.simulated import daemon
 from mesos_gpu.simulated.client import Cards, CardsRefused, CardsSilent
 from mesos_gpu.simulated.division import Profile
+from mesos_gpu.simulated.listeners import bound, hand_over
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class RunningCards:
         """
         try:
             if self._cards is None and self._on_demand:
-                self.asked = None if volume is None else daemon.bound(volume / SOCKET)
+                self.asked = None if volume is None else bound(volume / SOCKET)
                 return
             if self._cards is None:
                 self._cards = self._until_it_answers()
@@ -160,12 +160,12 @@ class RunningCards:
         assert self._cards is not None
         if _answers(path):
             return
-        with daemon.bound(path) as listener:
+        with bound(path) as listener:
             self._hand_over(self._cards, listener)
 
     @staticmethod
     def _hand_over(cards: Cards, listener: socket.socket) -> None:
-        daemon.hand_over(cards.socket, listener)
+        hand_over(cards.socket, listener)
         cards.answered()
 
 

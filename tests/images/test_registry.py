@@ -5,11 +5,11 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from mesos_gpu.errors import BadFlag, ImageError
 from mesos_gpu.images.blobs import Partial

@@ -13,6 +13,7 @@ import pytest
 
 from mesos_gpu.simulated import daemon
 from mesos_gpu.simulated.client import Cards
+from mesos_gpu.simulated.listeners import bound
 
 
 def test_it_waits_longer_for_its_first_client_than_after_its_last(
@@ -22,7 +23,7 @@ def test_it_waits_longer_for_its_first_client_than_after_its_last(
     monkeypatch.setattr(daemon, "LONGEST_SLEEP_S", 0.01)
     cards = daemon.Daemon({0: 1 << 30}, "nobody")
     path = tmp_path / "card.sock"
-    listener = daemon.bound(path)
+    listener = bound(path)
     cards.listen(listener, None)
     serving = threading.Thread(target=cards.serve)
     serving.start()

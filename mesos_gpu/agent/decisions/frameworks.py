@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from mesos_gpu.agent.decisions.collecting import is_within
 from mesos_gpu.agent.model.executors import Executor, ExecutorKey
@@ -15,8 +15,7 @@ from mesos_gpu.mesos.ids import FrameworkId
 MAX_COMPLETED_FRAMEWORKS = 50
 
 
-@dataclass(slots=True)
-class Frameworks:
+class Frameworks(Struct):
     """Frameworks with tasks (`active`), and the last ones whose tasks are all over (`completed`), by id."""
 
     active: dict[FrameworkId, Framework] = field(default_factory=dict)

@@ -8,9 +8,9 @@ Source: Mesos src/slave/slave.cpp (applyOperation, checkpointResources, reconcil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from typing_extensions import assert_never
 
 from mesos_gpu.agent.model.operations import (
@@ -36,8 +36,7 @@ from mesos_gpu.mesos.resource import Document, Resource, ResourceDocument
 from mesos_gpu.mesos.resources import Resources
 
 
-@dataclass(slots=True)
-class OperationStream:
+class OperationStream(Struct):
     """One operation whose status is not acknowledged. `document` is a v1 Operation."""
 
     document: Document
@@ -51,8 +50,7 @@ class OperationStream:
         return status
 
 
-@dataclass(slots=True)
-class Operations:
+class Operations(Struct):
     """The book of what an agent holds beside what its flags say, and of operations of which not everyone knows yet.
 
     `new_uuid` gives base64 of a fresh UUID. `kept` are dynamic reservations and persistent volumes. While `paused`

@@ -7,7 +7,8 @@ the task its own again would then count more as taken than there is.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.tasks import Phase, Task
@@ -18,8 +19,7 @@ from mesos_gpu.mesos.shares.displaced import numbers_of
 from mesos_gpu.mesos.shares.gpu_shares import GPU_MEM, GPU_SLICES, PER_CARD
 
 
-@dataclass(frozen=True, slots=True)
-class SpokenFor:
+class SpokenFor(Struct, frozen=True):
     """Whole GPUs, and by the index of a shared card its GiB and slices."""
 
     gpus: int = 0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from mesos_gpu.agent.decisions.frameworks import Frameworks
 from mesos_gpu.agent.model.events import Drain, Identity
@@ -22,8 +21,7 @@ class FreshIds(Struct, frozen=True):
     container_id: Callable[[], ContainerId]
 
 
-@dataclass(slots=True)
-class Departure:
+class Departure(Struct):
     """What the agent as a whole was told: to end its tasks (`drain`), or to stop, and why."""
 
     drain: Drain | None = None
@@ -32,8 +30,7 @@ class Departure:
     """Stop was said: everything is killed."""
 
 
-@dataclass(slots=True)
-class AgentState:
+class AgentState(Struct):
     """The books of one agent. `handle.handle` takes an event into them, `adopting` what a former process left.
 
     `identity` is who the agent is, `resource_version` (base64) what offers it may be used by; `frameworks` is what it

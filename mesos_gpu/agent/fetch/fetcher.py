@@ -2,6 +2,8 @@
 
 While it works the sandbox is root's alone: a task of the same user cannot lead it elsewhere by a link. Then all of it
 is given to the user. Source: Mesos src/slave/containerizer/fetcher.cpp, src/launcher/fetcher.cpp.
+
+What downloads and unpacks is imported when somebody fetches: few tasks do, and its libraries take memory.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from mesos_gpu.agent.fetch import archives, downloads
 from mesos_gpu.agent.fetch.fetch_cache import FetchCache
 from mesos_gpu.agent.model.fetch_uris import Item, local_path
 from mesos_gpu.container.host.users import HostUser, find_user
@@ -110,6 +111,8 @@ class Fetcher:
         return target
 
     async def _get(self, item: Item, path: Path, owner: HostUser, most: int | None) -> None:
+        from mesos_gpu.agent.fetch import downloads
+
         mode = EXECUTABLE if item.executable else PLAIN
         if item.scheme:
             await downloads.download(item.uri, path, stall_s=self._settings.stall_timeout_s, mode=mode, most=most)
@@ -118,6 +121,8 @@ class Fetcher:
 
     async def _size(self, item: Item) -> int | None:
         if item.scheme:
+            from mesos_gpu.agent.fetch import downloads
+
             return await downloads.size_of(item.uri, stall_s=self._settings.stall_timeout_s)
         try:
             return Path(local_path(item.uri, self._settings.frameworks_home)).stat().st_size
@@ -132,6 +137,8 @@ class Fetcher:
                 raise ContainerError(f"an archive fetched before has put a link in the place of {item.name}")
             kind = item.archive
             if kind is not None:
+                from mesos_gpu.agent.fetch import archives
+
                 task.report.say(f"Extracting '{item.name}' into '{target.parent}'")
                 await _in_thread(lambda stop: archives.unpack(kind, found, target.name, target.parent, stop))
             elif found != target:
@@ -195,6 +202,8 @@ async def _all(works: Sequence[Coroutine[Any, Any, Path]]) -> list[Path]:
 
 
 def _copy_file(source: Path, target: Path, mode: int, stop: threading.Event) -> None:
+    from mesos_gpu.agent.fetch import archives, downloads
+
     part = downloads.part_of(target)
     try:
         with source.open("rb") as reader, part.open("xb") as writer:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mesos_gpu.agent.gpus.sharing_settings import SharingSettings
@@ -36,8 +35,7 @@ class _Document(msgspec.Struct):
     containers: dict[ContainerId, ShareSaid] = {}
 
 
-@dataclass(slots=True)
-class ShareRules:
+class ShareRules(Struct):
     """What operators have said, in a file that is written before it counts."""
 
     path: Path

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum, unique
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.agent.model.verdict import Verdict
@@ -110,8 +109,7 @@ class Parcel(Struct, frozen=True):
     round: int
 
 
-@dataclass(slots=True)
-class Executor:
+class Executor(Struct):
     """One run of a framework's executor. Its tasks are the framework's `hosted` ones with its id."""
 
     key: ExecutorKey

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.tasks import Task
@@ -14,8 +15,7 @@ MAX_COMPLETED_EXECUTORS = 150
 """`--max_completed_executors_per_framework` of Mesos."""
 
 
-@dataclass(slots=True)
-class Framework:
+class Framework(Struct):
     """A framework with tasks and executors here, and what ran for it and is over: command tasks, and executors."""
 
     info: FrameworkInfo

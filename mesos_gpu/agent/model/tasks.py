@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum, unique
 from typing import Any
+
+from msgspec import Struct, field
 
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.mesos.documents import TaskInfo, TaskStatus
@@ -83,8 +84,7 @@ class Fate(Enum):
     UNHEALTHY = "unhealthy"
 
 
-@dataclass(slots=True)
-class Task:
+class Task(Struct):
     """A task and the one run of its executor. `container_id` is None when it never got that far.
 
     `hosted`: a framework's executor runs it, in the executor's container; else it has a container of its own.

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import FrameworkId, TaskId
@@ -37,8 +36,7 @@ class Forward(Struct, frozen=True):
     latest_state: str
 
 
-@dataclass(slots=True)
-class Stream:
+class Stream(Struct):
     """The updates of one task that are not acknowledged yet, oldest first."""
 
     pending: deque[TaskStatus] = field(default_factory=deque)

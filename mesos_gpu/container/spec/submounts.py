@@ -7,12 +7,12 @@ crun copies each folder before the user namespace is there, and leaves out what 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Submount:
+
+class Submount(Struct, frozen=True):
     """A mount at `path` below a folder; `flags` are those that it must keep: a user namespace may take none away."""
 
     path: str

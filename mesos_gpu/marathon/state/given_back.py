@@ -7,7 +7,8 @@ remembered for as long as the master keeps the refusal, and offers are asked for
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.matching.offers import Offer
@@ -26,8 +27,7 @@ _AT_ONCE, _MOST_PAUSE_S = 3, 30.0
 """So often offers are asked for in vain without a pause; how long the pauses then grow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
+class Calls(Struct, frozen=True):
     """How often offers were asked for, for what waits in order, since some of it last started.
 
     What a role's quota leaves it can be offered here or there, and never both: asking again brings no more of it.
@@ -53,8 +53,7 @@ class Calls:
 NO_CALLS = Calls()
 
 
-@dataclass(frozen=True, slots=True)
-class Awaited:
+class Awaited(Struct, frozen=True):
     """Agents whose offers were given back in parts, to come as one a moment later.
 
     What starts in the meantime would start where it would not with all machines to choose from.

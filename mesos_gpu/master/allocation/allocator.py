@@ -13,9 +13,10 @@ a test holds both to the same answers.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
+
+from msgspec import Struct
 
 from mesos_gpu.master.allocation.eligibility import (
     Allocation,
@@ -41,8 +42,7 @@ from mesos_gpu.mesos.resources import Resources
 NOTHING = Resources()
 
 
-@dataclass(eq=False, slots=True)
-class _Machine:
+class _Machine(Struct, eq=False):
     """What the allocator keeps of an agent; `number` is its place in line."""
 
     number: int

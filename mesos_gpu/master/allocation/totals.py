@@ -7,7 +7,8 @@ that counts towards guarantees. An agent that changes costs what has changed of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mesos_gpu.master.allocation.eligibility import Key, Supply, quantities
 from mesos_gpu.master.allocation.sorter import ShareTree, add_to
@@ -20,8 +21,7 @@ from mesos_gpu.mesos.resources import Resources
 _NONE: Quantities = {}
 
 
-@dataclass(slots=True)
-class Part:
+class Part(Struct):
     """What one client holds of an agent."""
 
     resources: Resources | None
@@ -36,8 +36,7 @@ class Part:
 NOTHING = Part(None, _NONE, _NONE, {})
 
 
-@dataclass(slots=True)
-class Books:
+class Books(Struct):
     """What one agent adds to the sums."""
 
     of: Resources | None = None

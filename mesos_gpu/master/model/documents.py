@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, ExecutorId, FrameworkId, Role, TaskId
 from mesos_gpu.mesos.resource import Document
@@ -15,8 +16,7 @@ from mesos_gpu.mesos.tasks import is_terminal
 MAX_TOLD = 16
 
 
-@dataclass(eq=False, slots=True)
-class Task:
+class Task(Struct, eq=False):
     """A task as the master knows it. `document` is a v1 Task; `resources` are allocated to the task's role.
 
     The document's `state` is the latest known and books the resources; its `status_update_state` is the one that was
@@ -74,8 +74,7 @@ class Task:
         return str(self.document.get("status_update_state", self.state))
 
 
-@dataclass(eq=False, slots=True)
-class Operation:
+class Operation(Struct, eq=False):
     """An operation on an agent's resources that somebody has yet to hear the end of. `document` is a v1 Operation."""
 
     document: Document

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from mesos_gpu.master.model.documents import Operation, Task, capabilities_of, roles_of
 from mesos_gpu.master.model.shared_volumes import free_of
@@ -36,16 +35,14 @@ class Offer(Struct, frozen=True):
     document: OfferDocument
 
 
-@dataclass(eq=False, slots=True)
-class Executor:
+class Executor(Struct, eq=False):
     """An executor that a framework brought (command tasks have none)."""
 
     info: ExecutorInfo
     resources: Resources
 
 
-@dataclass(eq=False, slots=True)
-class Drainage:
+class Drainage(Struct, eq=False):
     """What frameworks were asked, and said, about an agent whose machine is to be maintained; all by framework id."""
 
     outstanding: dict[FrameworkId, OfferId] = field(default_factory=dict)
@@ -56,8 +53,7 @@ class Drainage:
     """Until when (monotonic) a framework is not asked again."""
 
 
-@dataclass(eq=False, slots=True)
-class Framework:
+class Framework(Struct, eq=False):
     """A framework, connected or not. `info` is its v1 FrameworkInfo with the id."""
 
     id: FrameworkId
@@ -144,8 +140,7 @@ class Drain(Struct, frozen=True):
         return {"state": "DRAINED" if self.done else "DRAINING", "config": self.config}
 
 
-@dataclass(eq=False, slots=True)
-class Agent:
+class Agent(Struct, eq=False):
     """An agent, connected or on its way back. `info` is its v1 AgentInfo with the id and refined resources."""
 
     id: AgentId

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mesos_gpu.master.model.model import Agent
 from mesos_gpu.master.model.quota import Quota, config_of, quota_of
@@ -16,8 +18,7 @@ MachineKey = tuple[str, str]
 """(hostname in lower case, address): how a MachineID is compared."""
 
 
-@dataclass(slots=True)
-class Machine:
+class Machine(Struct):
     """A machine of the maintenance schedule. `mode` is DRAINING or DOWN; those that are up are not kept."""
 
     id: Document
@@ -25,8 +26,7 @@ class Machine:
     mode: str = "DRAINING"
 
 
-@dataclass(slots=True)
-class Policy:
+class Policy(Struct):
     """All of it; the registry keeps it."""
 
     weights: dict[Role, float] = field(default_factory=dict)

@@ -6,8 +6,10 @@ Source: Mesos src/master/registry.proto; the document is our own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mesos_gpu.master.model import deactivations
 from mesos_gpu.master.model.model import Drain, KnownAgent
@@ -19,8 +21,7 @@ MAX_MASTERS = 100
 """Ids of earlier masters kept, for people who read the document."""
 
 
-@dataclass(slots=True)
-class Record:
+class Record(Struct):
     """All of it. Operations change a copy (`registry/operations.py`); one that is written is never changed again."""
 
     masters: tuple[str, ...] = ()

@@ -5,14 +5,13 @@ Source: Mesos src/master/master.hpp (slaves.registering, reregistering, markingU
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.mesos.ids import AgentId
 
 
-@dataclass(slots=True)
-class Transitions:
+class Transitions(Struct):
     """What is under way. All by agent id, but for agents that have none yet."""
 
     registering: set[str] = field(default_factory=set)
