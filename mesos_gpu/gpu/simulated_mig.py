@@ -11,7 +11,8 @@ from mesos_gpu.errors import Conflict, DeviceError
 from mesos_gpu.gpu.device import DeviceNode, Gpu, MigInstance
 from mesos_gpu.gpu.mig_layout import Instance, MigProfile, Placed
 from mesos_gpu.simulated.client import Cards, CardsRefused, CardsSilent
-from mesos_gpu.simulated.division import Division, NvmlCode, Profile, instance_of, kept, minors
+from mesos_gpu.simulated.divided import kept
+from mesos_gpu.simulated.division import Division, NvmlCode, Profile, instance_of, minors
 from mesos_gpu.simulated.division import Instance as Slot
 
 _NODES = "/dev/nvidia-caps/nvidia-cap"

@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from mesos_gpu.simulated.desk import Answers, Desk
-from mesos_gpu.simulated.division import Divisions, Profile, kept, shown
+from mesos_gpu.simulated.divided import kept
+from mesos_gpu.simulated.division import Divisions, Profile, shown
 from mesos_gpu.simulated.listeners import LISTEN, bound
 from mesos_gpu.simulated.machine import Machine
 from mesos_gpu.simulated.peers import may_use, may_use_part, peer_of

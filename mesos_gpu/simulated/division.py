@@ -6,11 +6,9 @@ those that the driver lists in /proc/driver/nvidia-caps/mig-minors.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from pathlib import Path
 from typing import Any
 
 from mesos_gpu.simulated.machine import Code, Machine, Refused
@@ -236,12 +234,3 @@ class Divisions:
             return self.cards[card]
         except KeyError:
             raise Refused(NvmlCode.NOT_SUPPORTED) from None
-
-
-def kept(path: Path | None) -> dict[int, dict[int, Instance]]:
-    """Return the instances of each card that a file tells; none where there is no such file, or it is none."""
-    try:
-        told = {} if path is None else json.loads(path.read_text())
-        return {int(card): read(instances) for card, instances in told.items()}
-    except (OSError, ValueError, KeyError, AttributeError):
-        return {}
