@@ -75,7 +75,7 @@ class ZkSession:
             try:
                 self.client.ensure_path(self.url.path, acl=self.acl)
                 work()
-            except KazooException as error:
+            except (KazooException, KazooTimeoutError) as error:
                 log.log(logging.DEBUG if self._closing else logging.ERROR, "%s: %s", self.url, _words(error))
 
         threading.Thread(target=begin, name="zookeeper", daemon=True).start()

@@ -84,6 +84,8 @@ class People:
     runs: list[Run] = field(default_factory=list)
     timed: list[str] = field(default_factory=list)
     """Jobs with a schedule."""
+    untold: list[str] = field(default_factory=list)
+    """Those of which nobody knows whether the schedule has come."""
     busy: bool = True
     calls: int = 0
     on_act: list[Callable[[], None]] = field(default_factory=list)
@@ -311,12 +313,14 @@ class People:
             "id": "often", "cron": "*/3 * * * *", "timezone": "UTC", "concurrencyPolicy": "FORBID", "enabled": True,
         }  # fmt: skip
         begun = await self.ask("POST", f"/v1/jobs/{job}/schedules", schedule)
-        if begun is None or begun.status == 201:  # nobody knows whether the former has come
+        if begun is None:
+            self.untold.append(job)
+        elif begun.status == 201:
             self.timed.append(job)
 
     async def stop_timed(self) -> None:
         """Remove all jobs with a schedule; their runs end."""
-        for job in self.timed:
+        for job in (*self.timed, *self.untold):
             await self.ask("DELETE", f"/v1/jobs/{job}?stopCurrentJobRuns=true")
 
     async def kill_task(self) -> None:

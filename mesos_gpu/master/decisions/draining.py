@@ -109,11 +109,13 @@ def marked_gone(state: MasterState, agent_id: AgentId, now: Moment) -> list[Acti
         return []  # it left just before
     state.gone[agent_id] = now.wall_s
     state.deactivated.pop(agent_id, None)
-    known = state.recovered.pop(agent_id, None) or state.unreachable.pop(agent_id, None)
+    state.recovered.pop(agent_id, None)
+    state.unreachable.pop(agent_id, None)
     agent = state.agents.get(agent_id)
     if agent is None:
-        shut_down = [] if known is None or _is_taken(state, known.pid) else [ShutdownAgent(known.pid, GONE)]
-        return [ForgetAgent(agent_id), *shut_down, *_end_unreachable(state, agent_id, now)]
+        # It is shut down when it comes back. At its address another may be by now, which nobody is to shut down: the
+        # machine with a new disk. Source: Mesos src/master/master.cpp, Master::markGone.
+        return [ForgetAgent(agent_id), *_end_unreachable(state, agent_id, now)]
     actions: list[Action] = [*state.rescind_all(agent), ShutdownAgent(agent.pid, GONE)]
     for task in list(agent.tasks.values()):
         framework = state.frameworks[task.framework_id]
@@ -178,12 +180,6 @@ def _check_known(state: MasterState, agent_id: AgentId) -> None:
 
 def _is_known(state: MasterState, agent_id: AgentId) -> bool:
     return any(agent_id in known for known in (state.agents, state.recovered, state.unreachable))
-
-
-def _is_taken(state: MasterState, pid: str) -> bool:
-    """Return whether another agent is at this address: the machine came back with a new disk, and so a new id."""
-    there = {agent.pid for agent in state.agents.values()} | {known.pid for known in state.recovered.values()}
-    return pid in there or state.transitions.introduced(pid)
 
 
 def _stop_offers(state: MasterState, agent_id: AgentId) -> list[Action]:

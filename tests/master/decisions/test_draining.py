@@ -155,14 +155,16 @@ def test_an_agent_marked_gone_is_shut_down_and_cannot_come_back(
     check_books(state)
 
 
-@pytest.mark.parametrize("new", [True, False])
-def test_who_has_the_address_of_an_agent_that_is_marked_gone_stays(state: MasterState, agent: Agent, new: bool) -> None:
+@pytest.mark.parametrize("new", ["here", "unreachable", "not known yet"])
+def test_who_has_the_address_of_an_agent_that_is_marked_gone_stays(state: MasterState, agent: Agent, new: str) -> None:
     agents.unreachable(state, agent.id, NOW)
-    if new:
+    if new != "not known yet":
         newcomer = build.add_agent(state, now=later(1))
         assert (newcomer.pid, newcomer.id != agent.id) == (agent.pid, True)
+        if new == "unreachable":
+            agents.unreachable(state, newcomer.id, later(1))
     told = [action for action in draining.mark_gone(state, agent.id, later(2)) if isinstance(action, ShutdownAgent)]
-    assert told == ([] if new else [ShutdownAgent(agent.pid, "Agent has been marked gone")])
+    assert told == []
 
 
 def test_tasks_of_an_unreachable_agent_that_is_given_up_end(

@@ -142,7 +142,7 @@ def test_an_agent_marked_gone_while_it_comes_back_stays_away(state: MasterState)
     assert isinstance(waits, Store), "who asks again is answered when it is so, too"
     assert decide(state, back.then, NOW) == []
     assert is_passed_over(readmission.reregister(state, report(agent_id="a"), NOW))
-    assert ShutdownAgent(report().pid, draining.GONE) in decide(state, gone.then, NOW)
+    assert decide(state, gone.then, NOW) == [ForgetAgent("a")], "it is told when it asks again"
     assert decide(state, waits.then, NOW) == []
     assert readmission.reregister(state, report(agent_id="a"), NOW) == [ShutdownAgent(report().pid, draining.GONE)]
     assert not state.agents
