@@ -199,7 +199,7 @@ def _allow_execution(directory: Path, entries: Iterable[Entry]) -> None:
             *(directory, size >> 20),
         )
     try:
-        mount_tmpfs(directory, size_mib=(size >> 20) * 9 // 8 + 1)
+        mount_tmpfs(directory, size_mib=(size * 9 // 8 >> 20) + 1)
     except OSError as error:
         raise Unavailable(
             f"{directory} is on a filesystem that forbids execution, and mounting another over it failed: "
