@@ -106,7 +106,7 @@ def test_ctrl_c_is_the_command_s(residence: Residence) -> None:
     with terminal.run([*FRONT, "why", "wait", str(residence.folder / "n")], residence.env) as process:
         terminal.until(b"waiting")
         terminal.type(INTERRUPT)
-        terminal.until(b"interrupted")
+        terminal.until(b"interrupted", again=INTERRUPT)
         assert terminal.end(process) == 130
 
 
