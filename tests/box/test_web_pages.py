@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from tests.support.box.live import LiveBox
+from tests.support.box.live import LiveBox, live_box
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
 
@@ -42,12 +42,8 @@ CHANGES = {
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBox]:
-    made = LiveBox(tmp_path_factory.mktemp("pages") / "box")
-    try:
-        made.up("--gpu_driver=simulated", "--simulated_gpus=1")
+    with live_box(tmp_path_factory.mktemp("pages") / "box", "--gpu_driver=simulated", "--simulated_gpus=1") as made:
         yield made
-    finally:
-        made.cli("down")
 
 
 def url_of(box: LiveBox, service: str) -> str:

@@ -17,7 +17,7 @@ import pytest
 
 from mesos_gpu.simulated.libraries import NVML, simulated_library
 from tests.clients.environments import Environment
-from tests.support.box.live import LiveBox
+from tests.support.box.live import LiveBox, live_box
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -107,12 +107,8 @@ def test_they_see_the_gpus_of_a_machine_and_who_uses_them(tools: Environment, tm
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBox]:
-    made = LiveBox(tmp_path_factory.mktemp("tools") / "box")
-    try:
-        made.up("--gpu_driver=simulated", "--simulated_gpus=4")
+    with live_box(tmp_path_factory.mktemp("tools") / "box", "--gpu_driver=simulated", "--simulated_gpus=4") as made:
         yield made
-    finally:
-        made.cli("down")
 
 
 def run_json(box: LiveBox, tools: Environment, gpus: int, *words: str) -> Any:

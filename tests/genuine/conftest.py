@@ -5,10 +5,9 @@ The suite runs each test on three releases; `./run test any-mesos` (MESOS_RELEAS
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -17,17 +16,10 @@ from mesos_gpu.testing.client import ForkServerClient
 from tests.genuine.box import GenuineBox, MakeBox
 from tests.genuine.frameworks import Framework, MakeFramework
 from tests.genuine.python2_packages import PESOS, PROGRAMS, installed, python2
-from tests.genuine.releases import CHOSEN, NOT_FOR_THIS_MACHINE, RELEASES, Missing, Release, open_release
+from tests.genuine.releases import CHOSEN, RELEASES, Missing, Release, cannot, open_release
 from tests.support.zookeeper import zookeeper
 
 __all__ = ["zookeeper"]
-
-
-def cannot(reason: str) -> NoReturn:
-    """Skip in words. A build server has all that is needed: there it is a failure, unless Mesos is not for its kind."""
-    if os.environ.get("CI") and NOT_FOR_THIS_MACHINE not in reason:
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="module", params=CHOSEN, ids=lambda version: f"mesos-{version}")

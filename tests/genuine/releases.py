@@ -19,6 +19,9 @@ import tempfile
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
+
+import pytest
 
 RELEASES = (
     *("1.4.3", "1.5.2", "1.5.3", "1.6.2", "1.7.0", "1.7.1", "1.7.2", "1.7.3", "1.8.0", "1.8.1"),
@@ -194,3 +197,10 @@ def _gcc(*words: str) -> None:
 def _said(*words: str, **environment: str) -> str:
     done = subprocess.run(words, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
     return done.stdout
+
+
+def cannot(reason: str) -> NoReturn:
+    """Skip in words. A build server has all that is needed: there it is a failure, unless Mesos is not for its kind."""
+    if os.environ.get("CI") and NOT_FOR_THIS_MACHINE not in reason:
+        pytest.fail(reason)
+    pytest.skip(reason)

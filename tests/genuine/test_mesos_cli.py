@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.genuine.python2_packages import installed, interface, python2
-from tests.genuine.releases import Missing
-from tests.support.box.live import LiveBox
+from tests.genuine.releases import Missing, cannot
+from tests.support.box.live import LiveBox, live_box
 from tests.support.saying import says
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
@@ -25,12 +24,8 @@ Mesos = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBox]:
-    made = LiveBox(tmp_path_factory.mktemp("mesos-cli") / "box")
-    try:
-        made.up("--gpu_driver=simulated", "--simulated_gpus=4")
+    with live_box(tmp_path_factory.mktemp("mesos-cli") / "box", "--gpu_driver=simulated", "--simulated_gpus=4") as made:
         yield made
-    finally:
-        made.cli("down")
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +33,7 @@ def mesos(box: LiveBox, tmp_path_factory: pytest.TempPathFactory) -> Mesos:
     try:
         program, packages = python2(), installed(*PACKAGES)
     except Missing as missing:
-        if os.environ.get("CI"):
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+        cannot(str(missing))
     home = tmp_path_factory.mktemp("home")
     master = str(box.status()["master"]["url"]).removeprefix("http://")
     (home / "config.json").write_text(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import web
 
@@ -18,15 +18,14 @@ from mesos_gpu.marathon.api.answers import flag, read_object
 from mesos_gpu.marathon.api.mesos_door import MesosDoor, credentials_of
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.model.jobs import run_of
+from mesos_gpu.marathon.rehearsal.foresight import QUANTILES, foresee
+from mesos_gpu.marathon.rehearsal.machines import Machine, headroom_of, read_machine
+from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, Wait, rehearse
 from mesos_gpu.marathon.state.events import Event, PutApps, PutGroup, PutJob, PutPod, StartRun
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.why.answer import REASONS
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.process.http import json_response
-
-if TYPE_CHECKING:  # what rehearses is read when somebody asks for the first time, as it takes memory
-    from mesos_gpu.marathon.rehearsal.machines import Machine
-    from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, Wait
 
 KINDS = ("app", "pod", "job", "group")
 
@@ -43,8 +42,6 @@ class PlanApi:
 
     async def plan(self, request: web.Request) -> web.Response:
         """Answer with what would happen if documents were sent: starts, ends, what waits; nothing is done."""
-        from mesos_gpu.marathon.rehearsal.rehearsing import rehearse
-
         asked = await read_object(request)
         documents = asked.get("documents")
         if not isinstance(documents, list) or not documents or not all(map(_is_kind, documents)):
@@ -69,8 +66,6 @@ class PlanApi:
 
     async def when(self, request: web.Request) -> web.Response:
         """Answer with when what waits of an app, a pod or a job is expected to start: early, usual and late."""
-        from mesos_gpu.marathon.rehearsal.foresight import QUANTILES, foresee
-
         asked = await read_object(request)
         name = asked.get("id")
         if not isinstance(name, str) or not name:
@@ -102,8 +97,6 @@ class PlanApi:
         self, asked: Mapping[str, Any], credentials: str | None
     ) -> tuple[list[Machine], dict[Role, dict[str, int]]]:
         """Return the agents, and what quotas leave to roles."""
-        from mesos_gpu.marathon.rehearsal.machines import headroom_of, read_machine
-
         agents, roles = await self.around(asked, credentials)
         try:
             machines = [read_machine(agent) for agent in agents]

@@ -21,6 +21,9 @@ from mesos_gpu.marathon.api.plan import PlanApi
 from mesos_gpu.marathon.decisions.blockers import blockers
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
 from mesos_gpu.marathon.engine.scheduler import Scheduler
+from mesos_gpu.marathon.rehearsal.advising import advise
+from mesos_gpu.marathon.rehearsal.machines import headroom_of, limits_of, read_machine
+from mesos_gpu.marathon.rehearsal.scene import Scene
 from mesos_gpu.marathon.views.pod_views import pod_status
 from mesos_gpu.marathon.views.views import app_view, deployment_view, queue_view
 from mesos_gpu.marathon.why.answer import answer
@@ -72,11 +75,6 @@ class SmallestApi:
         return found
 
     async def _found(self, app_id: str, asked: Mapping[str, Any], credentials: str | None) -> Change | None:
-        # Read when somebody asks for the first time: hardly a megabyte of rehearsals, in each Marathon.
-        from mesos_gpu.marathon.rehearsal.advising import advise
-        from mesos_gpu.marathon.rehearsal.machines import headroom_of, limits_of, read_machine
-        from mesos_gpu.marathon.rehearsal.scene import Scene
-
         agents, roles = await self._plans.around(asked, credentials)
         try:
             machines = [read_machine(agent) for agent in agents]

@@ -6,6 +6,7 @@ Source: Marathon core/appinfo/TaskStatsByVersion.scala.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean, median
 from typing import Any
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -46,7 +47,5 @@ def _stats(state: State, tasks: Sequence[Task], moment: Moment) -> dict[str, Any
     }
     ages = [moment.now_s - task.started_at_s for task in tasks if task.started_at_s is not None]
     if ages:
-        from statistics import fmean, median  # 0.2 MiB, for who asks
-
         stats["lifeTime"] = {"averageSeconds": fmean(ages), "medianSeconds": median(ages)}
     return stats

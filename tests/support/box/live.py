@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,17 @@ class LiveBox:
             f"--- {path.name}\n" + "\n".join(path.read_text(errors="replace").splitlines()[-25:])
             for path in sorted((self.work_dir / "log").glob("*.log"))
         )
+
+
+@contextmanager
+def live_box(work_dir: Path, *flags: str) -> Iterator[LiveBox]:
+    """Bring a box up with these flags, and down in the end, however that comes."""
+    made = LiveBox(work_dir)
+    try:
+        made.up(*flags)
+        yield made
+    finally:
+        made.cli("down")
 
 
 PLAYER, PLAYS_ON_S = "mesos_gpu/simulated/__main__.py", 8.0
