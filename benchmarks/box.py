@@ -33,6 +33,7 @@ from benchmarks.kept import figure
 from benchmarks.launch import FRAMEWORK, Framework
 from benchmarks.stages import began_s, show_stages, stages_ms
 from mesos_gpu.local import status
+from mesos_gpu.local.forking.forks import KEPT_S
 from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.local.record import left_behind
 
@@ -40,6 +41,8 @@ UP_AIM_S, PSS_AIM_MIB, CPU_AIM = 1.0, 100.0, 0.001
 PROGRAMS = 4
 TASK_KIB, TASK_PROCESSES = 4096, 4
 """What a task may need, by which a machine is judged."""
+SETTLED_S = KEPT_S + 1
+"""After this a box has done with what coming up takes."""
 BEGIN_S = 0.5
 """How long the begin and the end of a task may take."""
 BATCH = 50
@@ -139,7 +142,6 @@ def up(work_dir: Path, environment: dict[str, str]) -> tuple[float, Row, dict[st
     box = json.loads((work_dir / "box.json").read_bytes())
     pids = {"supervisor": box["pid"], "master": box["master"]["pid"], "marathon": box["marathon"]["pid"]}
     pids |= {agent["name"]: agent["pid"] for agent in box["agents"]}
-    pids["preloaded"] = parent(pids["master"])
     used = {"the command": (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e3}
     used |= {name: cpu_s([pid]) * 1e3 for name, pid in pids.items()}
     (line,) = (
@@ -149,11 +151,6 @@ def up(work_dir: Path, environment: dict[str, str]) -> tuple[float, Row, dict[st
     rest = [(name, at + offset, took_ms) for name, at, took_ms in stages_ms(line)]
     ended = ("command ended", took * 1e3, took * 1e3 - rest[-1][1])
     return took, [("supervisor began", offset, offset), *rest, ended], used
-
-
-def parent(pid: int) -> int:
-    """Return the parent of a process."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def show_start(rows: list[Row], used: list[dict[str, float]]) -> None:
@@ -175,8 +172,8 @@ def bare_s(environment: dict[str, str]) -> float:
 
 def show_idle(name: str, work_dir: Path, idle_s: float) -> None:
     """Print what the supervisor and its services hold and use while nothing happens."""
+    time.sleep(SETTLED_S)
     processes = family(supervisor(work_dir))
-    time.sleep(2)
     before, woken = cpu_s(processes), wake_ups(processes)
     time.sleep(idle_s)
     share, often = (cpu_s(processes) - before) / idle_s, (wake_ups(processes) - woken) / idle_s

@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 
 from mesos_gpu.errors import ImageError
-from mesos_gpu.images.layers import Extracted, LayerLimits
-from mesos_gpu.images.worker import Answer, Job
+from mesos_gpu.images.unpacked import Answer, Extracted, Job, LayerLimits
 
 # Isolated, so that neither the environment nor the working directory decides what is imported: the path is ours.
 _CODE = "import sys; sys.path[:] = sys.argv[2:]; from mesos_gpu.images.worker import main; main(int(sys.argv[1]))"

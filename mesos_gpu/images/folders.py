@@ -17,8 +17,8 @@ import msgspec
 from mesos_gpu.boot import read_boot_id
 from mesos_gpu.errors import Conflict, ImageError
 from mesos_gpu.file_locks import locked
-from mesos_gpu.images.layers import Extracted
 from mesos_gpu.images.records import LayerRecord, write_record
+from mesos_gpu.images.unpacked import Extracted
 
 log = logging.getLogger(__name__)
 

@@ -18,41 +18,23 @@ import stat
 import tarfile
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from mesos_gpu.errors import ImageError
 from mesos_gpu.images.compression import DECOMPRESSION_ERRORS, decompress
 from mesos_gpu.images.tarstream import TarStream
+from mesos_gpu.images.unpacked import OPAQUE_ATTRIBUTE, Extracted, LayerLimits
 
 if TYPE_CHECKING:
     from pathlib import Path  # each worker's start would wait for it
 
 WHITEOUT, AUFS, OPAQUE = ".wh.", ".wh..wh.", ".wh..wh..opq"
-OPAQUE_ATTRIBUTE = "trusted.overlay.opaque"
 ATTRIBUTE = "SCHILY.xattr."
 MAX_DEPTH = 256
 MAX_LINKS = 40
 """How many symbolic links one name may lead through; Linux' own limit."""
 
 _CHECK_BYTES = 64 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class LayerLimits:
-    """What one layer may take: bytes unpacked, files, and bytes that must stay free on the disk."""
-
-    max_bytes: int = 64 << 30
-    max_entries: int = 2_000_000
-    reserve_bytes: int = 256 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """What a layer took: bytes of its files, and their number."""
-
-    bytes: int
-    entries: int
 
 
 def extract_layer(blob: Path | str, into: Path | str, diff_id: str, limits: LayerLimits) -> Extracted:
@@ -264,14 +246,6 @@ class _Layer:
 
     def _absolute(self, relative: str) -> str:
         return f"{self._root}/{relative}" if relative else self._root
-
-
-def is_opaque(folder: Path) -> bool:
-    """Say whether a layer hides all layers below it, which overlayfs does not do for the root folder by itself."""
-    try:
-        return os.getxattr(folder, OPAQUE_ATTRIBUTE, follow_symlinks=False) == b"y"
-    except OSError:
-        return False
 
 
 def _dress(descriptor: int, member: tarfile.TarInfo) -> None:

@@ -13,7 +13,6 @@ from mesos_gpu.errors import ImageError
 from mesos_gpu.images.blobs import Document, Partial, Received, disk_errors
 from mesos_gpu.images.extractor import Extractor
 from mesos_gpu.images.folders import Folders
-from mesos_gpu.images.layers import LayerLimits
 from mesos_gpu.images.manifest import (
     MAX_CONFIG,
     Descriptor,
@@ -27,6 +26,7 @@ from mesos_gpu.images.progress import LayerState, Progress, Tell, sum_up
 from mesos_gpu.images.reference import ImageReference
 from mesos_gpu.images.shared import Shared, all_or_none
 from mesos_gpu.images.sources import Source
+from mesos_gpu.images.unpacked import LayerLimits
 
 MAX_INDEXES = 3
 """How many indexes one image may lead through."""

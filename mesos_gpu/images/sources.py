@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Protocol
 
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.images.archives import Archives
 from mesos_gpu.images.blobs import Document, Partial, Received
 from mesos_gpu.images.credentials import DockerConfig
 from mesos_gpu.images.layouts import Layouts
@@ -46,6 +45,8 @@ def open_source(
         path = docker_registry.removeprefix("file:")
         return Layouts(_folder(path.removeprefix("//") if path.startswith("///") else path))
     if docker_registry.startswith("/"):
+        from mesos_gpu.images.archives import Archives  # reads tarfile, which takes memory, and few agents need it
+
         return Archives(_folder(docker_registry))
     if docker_registry.startswith("hdfs:"):
         raise BadFlag("docker_registry", "hdfs is not supported; give a registry's URL or a folder")

@@ -19,7 +19,6 @@ from mesos_gpu.errors import ImageError
 from mesos_gpu.images.blobs import disk_errors
 from mesos_gpu.images.collection import Kept, choose
 from mesos_gpu.images.folders import Folders
-from mesos_gpu.images.layers import LayerLimits, is_opaque
 from mesos_gpu.images.manifest import ImageConfig, Platform
 from mesos_gpu.images.progress import Progress, Tell
 from mesos_gpu.images.pulling import Puller
@@ -27,6 +26,7 @@ from mesos_gpu.images.records import ImageRecord, LayerRecord, Records, UseRecor
 from mesos_gpu.images.reference import ImageReference
 from mesos_gpu.images.shared import Shared
 from mesos_gpu.images.sources import Source
+from mesos_gpu.images.unpacked import LayerLimits, is_opaque
 from mesos_gpu.mesos.ids import ContainerId
 
 log = logging.getLogger(__name__)

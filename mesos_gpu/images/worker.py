@@ -13,31 +13,14 @@ import os
 import resource
 import signal
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from mesos_gpu.errors import ImageError
-from mesos_gpu.images.layers import Extracted, LayerLimits, extract_layer
+from mesos_gpu.images.layers import extract_layer
+from mesos_gpu.images.unpacked import Answer, Job, LayerLimits
 
 MAX_MEMORY = 1 << 30
 _PR_SET_PDEATHSIG = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One layer to unpack."""
-
-    blob: str
-    into: str
-    diff_id: str
-    limits: LayerLimits
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of a job: one of the two."""
-
-    extracted: Extracted | None = None
-    error: str | None = None
 
 
 def main(parent: int) -> None:

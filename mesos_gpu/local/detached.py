@@ -18,6 +18,7 @@ from mesos_gpu.local.record import Box
 from mesos_gpu.local.screen import screen
 from mesos_gpu.local.supervisor import Supervisor
 from mesos_gpu.process.log_file import LogFile
+from mesos_gpu.process.program import give_back_soon
 from mesos_gpu.stages import Stages
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ def serve_detached(argv: list[str]) -> int:
         report.close()
         stages.mark("told")
         log.info("%s", stages.line())
+        give_back_soon()
 
     try:
         asyncio.run(Supervisor(options, preloading, stages.mark).run(ready))

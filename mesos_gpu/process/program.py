@@ -155,16 +155,23 @@ def read_switches(path: str | None) -> Mapping[str, bool]:
 def write_ready_file(path: str | None, document: Mapping[str, object]) -> None:
     """Write `document` and our pid to `path`, whole or not at all; nothing happens without a path.
 
-    A program that says so is a service of a box, of which several share a machine with what it is used for: what
-    starting has left of memory is given back soon after (1 MiB of a box).
+    A program that says so is a service of a box.
     """
     if path is None:
         return
-    asyncio.get_running_loop().call_later(SETTLED_S, _give_back)
+    give_back_soon()
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     temporary.write_bytes(msgspec.json.encode({"pid": os.getpid(), **document}))
     temporary.replace(target)
+
+
+def give_back_soon() -> None:
+    """Give back what starting has left of memory, once that is over (1 MiB of a box).
+
+    The programs of a box share a machine with what it is used for.
+    """
+    asyncio.get_running_loop().call_later(SETTLED_S, _give_back)
 
 
 def _give_back() -> None:

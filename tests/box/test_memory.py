@@ -64,15 +64,16 @@ def test_what_the_kernel_kills_for_want_of_memory_comes_back(own_box: LiveBox) -
 
 def kill_service(box: LiveBox, service: str, tight: MemoryCgroup) -> None:
     """Have the kernel kill a service, and see it come back, with the reason in the log."""
-    # What it is forked from is in there, so that all that it has to itself is counted there.
-    first = noted(box).services()[service].pid
-    preloaded = int(Path(f"/proc/{first}/stat").read_bytes().rpartition(b")")[2].split()[1])
-    tight.add(preloaded)
+    # What it is forked from is to begin in there, so that all that it takes is counted there.
+    first, supervisor = noted(box).services()[service].pid, noted(box).pid
+    services = {one.pid for one in noted(box).services().values()}
+    box.until("what they were forked from has ended", lambda: children_of(supervisor) == services)
+    tight.add(supervisor)
     os.kill(first, signal.SIGKILL)
     box.until(f"{service} is back", lambda: noted(box).services()[service].pid != first)
-    tight.let_go(preloaded)
+    tight.let_go(supervisor)
     second = noted(box).services()[service].pid
-    assert second in tight.pids()
+    box.until("what it was forked from has ended", lambda: tight.pids() == [second])
     tight.squeeze()
 
     def is_another() -> bool:
@@ -84,6 +85,11 @@ def kill_service(box: LiveBox, service: str, tight: MemoryCgroup) -> None:
     assert tight.kills() > 0
     log = (box.work_dir / "log" / "supervisor.log").read_text()
     assert f"{service} ended (signal SIGKILL: the kernel killed it for want of memory in {tight.folder}" in log
+
+
+def children_of(pid: int) -> set[int]:
+    files = Path(f"/proc/{pid}/task").glob("*/children")
+    return {int(child) for file in files for child in file.read_text().split()}
 
 
 def kill_supervisor(box: LiveBox, tight: MemoryCgroup) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import ImageError
-from mesos_gpu.images.layers import OPAQUE_ATTRIBUTE, Extracted, LayerLimits, extract_layer, is_opaque
+from mesos_gpu.images.layers import extract_layer
+from mesos_gpu.images.unpacked import OPAQUE_ATTRIBUTE, Extracted, LayerLimits, is_opaque
 from mesos_gpu.images.zstd import zstd
 from tests.support.images.build import Layer, file, folder, hard_link, link, member, sha256, tar_of
 

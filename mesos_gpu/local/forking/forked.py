@@ -26,7 +26,7 @@ from mesos_gpu.local.plan import program
 SERVICES = ("mesos_gpu.master.service", "mesos_gpu.agent.service", "mesos_gpu.marathon.service")
 """In the order in which a box starts them."""
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
-_libc = ctypes.CDLL(None, use_errno=True)
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def preload(modules: Sequence[str]) -> Iterator[str]:
@@ -62,12 +62,15 @@ def fork_service(module: str, flags: Sequence[str], *, name: str, log: int, end:
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _be(module, flags, name, log, end, parent)
+        be_service(module, flags, name=name, log=log, end=end, parent=parent)
     return pid
 
 
-def _be(module: str, flags: Sequence[str], name: str, log: int, end: signal.Signals, parent: int) -> NoReturn:
-    """Become a service: from here on nothing of the process that forked is used."""
+def be_service(module: str, flags: Sequence[str], *, name: str, log: int, end: signal.Signals, parent: int) -> NoReturn:
+    """Become a service: from here on nothing of the process that forked is used. See `fork_service`.
+
+    Where `parent` is not our parent any more, nothing is run.
+    """
     status = 1
     try:
         os.setsid()
@@ -75,7 +78,7 @@ def _be(module: str, flags: Sequence[str], name: str, log: int, end: signal.Sign
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        _libc.prctl(_PR_SET_PDEATHSIG, end)
+        LIBC.prctl(_PR_SET_PDEATHSIG, end)
         if os.getppid() != parent:
             os._exit(1)
         os.dup2(log, 1)
@@ -120,7 +123,7 @@ def rename(name: str, command: Sequence[str]) -> None:
     The kernel shows the memory where a program's arguments were put, and lets only who has CAP_SYS_RESOURCE name
     another place: so it is written over.
     """
-    _libc.prctl(_PR_SET_NAME, f"mesos-{name}".encode()[:15])
+    LIBC.prctl(_PR_SET_NAME, f"mesos-{name}".encode()[:15])
     fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
     start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end of proc(5)
     if 0 < start < end:

@@ -12,29 +12,32 @@ import socket
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.local.forking import preloaded
 from mesos_gpu.local.forking.forked import SERVICES, keep_only
+from mesos_gpu.local.forking.handed import adopt, children
 from mesos_gpu.local.plan import ROOM, program
 from mesos_gpu.mesos.security.tls_settings import without_tls
 
 log = logging.getLogger(__name__)
 
+KEPT_S = 2.0
+END_S = 10.0
+"""How long services have to end when nobody has ended them before."""
 _GONE = "the process that services are forked from has ended"
 
 
 class Forked:
-    """A service that was forked. `returncode` is its exit status, or minus the signal that ended it; None: it runs."""
+    """A child of ours. `returncode` is its exit status, or minus the signal that ended it; None: it runs."""
 
-    def __init__(self, pid: int, watch: int) -> None:
-        """`watch` is a pidfd of it, which is closed when it has ended."""
-        self.pid, self._watch = pid, watch
+    def __init__(self, pid: int, watch: int, over: Callable[[Forked], object]) -> None:
+        """`watch` is a pidfd of it, which is closed when it has ended; then `over` is called."""
+        self.pid, self._watch, self._tell = pid, watch, over
         self.returncode: int | None = None
         self._over = asyncio.Event()
+        asyncio.get_running_loop().add_reader(watch, self._ended)
 
     async def wait(self) -> int:
         """Return `returncode` once it has ended."""
@@ -48,25 +51,22 @@ class Forked:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._watch, number)
 
-    def ended(self, status: int) -> None:
-        """Note how it ended."""
-        self.returncode = status
-        self._over.set()
+    def _ended(self) -> None:
+        found = os.waitid(os.P_PIDFD, self._watch, os.WEXITED)
+        assert found is not None
+        self.returncode = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        asyncio.get_running_loop().remove_reader(self._watch)
         os.close(self._watch)
-
-    def orphaned(self) -> None:
-        """See it end by itself: who would have told is gone, and has had the kernel send it SIGTERM."""
-        loop = asyncio.get_running_loop()
-
-        def gone() -> None:
-            loop.remove_reader(self._watch)
-            self.ended(-signal.SIGTERM)
-
-        loop.add_reader(self._watch, gone)
+        self._over.set()
+        self._tell(self)
 
 
 class Forks:
-    """Starts services of one box. The process they are forked from is there from the first one until `close`."""
+    """Starts services of one box, as children of this process.
+
+    What they are forked from is there from the first start until `KEPT_S` after the last: by then it would hold memory
+    for nobody. A later start has another read the code.
+    """
 
     def __init__(self, work_dir: Path, begun: Preloading | None = None, modules: Sequence[str] = SERVICES) -> None:
         """`begun`: such a process that was forked already. `modules`: what it is to read."""
@@ -75,7 +75,10 @@ class Forks:
         self._listening = False
         self._asked = 0
         self._starting: dict[int, asyncio.Future[Forked]] = {}
+        self._others: frozenset[int] = frozenset()
         self._running: dict[int, Forked] = {}
+        """By pid: services, what was adopted beside them, and what they were forked from, once it has been let go."""
+        self._letting_go: asyncio.TimerHandle | None = None
 
     def begin(self) -> Preloading:
         """Have a process that reads the code, and return it."""
@@ -92,16 +95,14 @@ class Forks:
         Raises OSError when no process can be made, Unavailable when the one to fork from ended meanwhile.
         """
         preloading = self.begin()
-        self._asked += 1
-        answer: asyncio.Future[Forked] = asyncio.get_running_loop().create_future()
-        self._starting[self._asked] = answer
-        request: dict[str, Any] = {"number": self._asked, "module": module, "flags": list(flags), "name": name}
+        number, answer = self._ask()
+        request = {"number": number, "module": module, "flags": list(flags), "name": name, "parent": os.getpid()}
         try:
             socket.send_fds(preloading.channel, [json.dumps(request).encode()], [log])
         except ConnectionError:
             self._lost()
         except OSError:
-            del self._starting[request["number"]]
+            self._answered(number)
             raise
         try:
             return await answer
@@ -112,15 +113,25 @@ class Forks:
             raise
 
     async def close(self) -> None:
-        """End the process that services were forked from; those that still run are told to end."""
-        preloading, self._preloading = self._preloading, None
-        if preloading is not None:
-            if self._listening:
-                asyncio.get_running_loop().remove_reader(preloading.channel)
-                self._listening = False
-            preloading.channel.close()
-            await asyncio.to_thread(preloading.reap)
-            self._abandon()
+        """End the process that services were forked from, and services that still run."""
+        self._let_go()
+        if self._running:
+            ends = [asyncio.ensure_future(child.wait()) for child in self._running.values()]
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                for child in self._running.values():
+                    child.send_signal(number)
+                await asyncio.wait(ends, timeout=END_S)
+
+    def _ask(self) -> tuple[int, asyncio.Future[Forked]]:
+        """Return the number of a new request, and its answer to be."""
+        if self._letting_go is not None:
+            self._letting_go.cancel()
+        if not self._starting:
+            self._others = children()
+            adopt(True)
+        self._asked += 1
+        answer = self._starting[self._asked] = asyncio.get_running_loop().create_future()
+        return self._asked, answer
 
     def _hear(self) -> None:
         assert self._preloading is not None
@@ -132,48 +143,64 @@ class Forks:
             self._lost()
             return
         told = json.loads(packet)
-        if "ended" in told:
-            self._running.pop(told["ended"]).ended(told["status"])
-            return
-        answer = self._starting.pop(told["asked"])
         if "error" in told:
-            error = OSError(told["error"], os.strerror(told["error"]))
+            answer = self._answered(told["asked"])
             if not answer.cancelled():
-                answer.set_exception(error)
+                answer.set_exception(OSError(told["error"], os.strerror(told["error"])))
             return
-        forked = self._running[told["asked"]] = Forked(told["pid"], descriptors[0])
+        forked = self._watch(told["pid"], descriptors[0])
+        answer = self._answered(told["asked"])
         if answer.cancelled():
             forked.send_signal(signal.SIGKILL)
         else:
             answer.set_result(forked)
 
+    def _watch(self, pid: int, watch: int) -> Forked:
+        child = self._running[pid] = Forked(pid, watch, lambda ended: self._running.pop(ended.pid))
+        return child
+
+    def _answered(self, number: int) -> asyncio.Future[Forked]:
+        """Take the answer of a request, which is over with."""
+        answer = self._starting.pop(number)
+        if not self._starting:
+            adopt(False)
+            # What another service left just now, as conmon of an agent that was killed, is ours to bury as well.
+            beside = children() - self._others - self._running.keys()
+            if self._preloading is not None:
+                beside -= {self._preloading.pid}
+            for pid in beside:
+                self._watch(pid, os.pidfd_open(pid))
+            self._letting_go = asyncio.get_running_loop().call_later(KEPT_S, self._let_go)
+        return answer
+
     def _lost(self) -> None:
         """Take it that the process is gone. The next start makes a new one."""
+        if self._preloading is not None:
+            log.warning("the process that services are forked from has ended")
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Close the channel, upon which the process ends; who waits for a start is told that there will be none."""
+        if self._letting_go is not None:
+            self._letting_go.cancel()
         preloading, self._preloading = self._preloading, None
         if preloading is not None:
-            log.warning(
-                "the process that services are forked from has ended, and %d of them with it", len(self._running)
-            )
-            asyncio.get_running_loop().remove_reader(preloading.channel)
-            self._listening = False
+            if self._listening:
+                asyncio.get_running_loop().remove_reader(preloading.channel)
+                self._listening = False
             preloading.channel.close()
-            preloading.reap()
-            self._abandon()
-
-    def _abandon(self) -> None:
-        for answer in self._starting.values():
+            self._watch(preloading.pid, os.pidfd_open(preloading.pid))
+        for number in list(self._starting):
+            answer = self._answered(number)
             if not answer.cancelled():
                 answer.set_exception(Unavailable(_GONE))
-        for forked in self._running.values():
-            forked.orphaned()
-        self._starting, self._running = {}, {}
 
 
 class Preloading:
-    """A process that reads the code of services: our end of its channel, and `reap`, which waits for its end."""
+    """A process that reads the code of services, a child of ours: its pid, and our end of its channel."""
 
-    def __init__(self, channel: socket.socket, reap: Callable[[], object]) -> None:
-        self.channel, self.reap = channel, reap
+    def __init__(self, channel: socket.socket, pid: int) -> None:
+        self.channel, self.pid = channel, pid
 
     @classmethod
     def forked(cls, work_dir: Path, modules: Sequence[str]) -> Preloading:
@@ -191,7 +218,7 @@ class Preloading:
             finally:
                 os._exit(status)
         theirs.close()
-        return cls(ours, partial(os.waitpid, pid, 0))
+        return cls(ours, pid)
 
     @classmethod
     def executed(cls, work_dir: Path, modules: Sequence[str]) -> Preloading:
@@ -207,7 +234,9 @@ class Preloading:
                 # Services of a box find each other on the loopback, without TLS, whatever the user's cluster does.
                 env=without_tls(os.environ),
             )
-        return cls(ours, process.wait)
+        # Its end is seen by `Forks`, as those of services are; Popen is not to ask for it.
+        process.returncode = 0
+        return cls(ours, process.pid)
 
 
 def _channel() -> tuple[socket.socket, socket.socket]:

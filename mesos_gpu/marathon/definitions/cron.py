@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo  # it takes memory, as croniter does, and few Marathons have schedules
 
 FIELDS = 5
 LONGEST = 1000
@@ -22,7 +25,7 @@ def cron_problem(expression: str) -> str | None:
     """Return what is wrong with a cron expression, None when it is good."""
     if len(expression) > LONGEST:
         return f"a schedule has at most {LONGEST} characters, but here are {len(expression)}"
-    from croniter.croniter import CroniterError, croniter  # takes memory, and few Marathons have schedules
+    from croniter.croniter import CroniterError, croniter
 
     fields = expression.split()
     if len(fields) != FIELDS:
@@ -39,7 +42,7 @@ def zone_problem(name: str) -> str | None:
     """Return what is wrong with the name of a time zone, None when there is one of that name."""
     try:
         _zone(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+    except (KeyError, ValueError, OSError):
         return f"there is no time zone {name!r}"
     return None
 
@@ -98,4 +101,6 @@ def _offset(at_s: float, zone: ZoneInfo) -> timedelta | None:
 
 @lru_cache(maxsize=256)
 def _zone(name: str) -> ZoneInfo:
+    from zoneinfo import ZoneInfo
+
     return ZoneInfo(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -15,7 +14,8 @@ import pytest
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.local.forking import forks as forks_module
-from mesos_gpu.local.forking.forks import Forked, Forks, Preloading
+from mesos_gpu.local.forking.forks import Forked, Forks
+from mesos_gpu.local.forking.handed import adopt, children
 from mesos_gpu.local.plan import program
 from tests.support.places import ROOT
 
@@ -39,6 +39,11 @@ async def start(forks: Forks, folder: Path, *flags: str) -> Forked:
     while forked.returncode is None and not ready.exists():  # noqa: ASYNC110 - a file tells nobody that it is there
         await asyncio.sleep(0.005)
     return forked
+
+
+def preloaded(forks: Forks) -> int:
+    assert forks._preloading is not None
+    return forks._preloading.pid
 
 
 def parent(pid: int) -> int:
@@ -100,24 +105,57 @@ async def test_a_module_that_is_not_there_is_said_in_the_log_of_the_service(fork
     assert "No module named 'tests.local.no_such_double'" in (tmp_path / "double.log").read_text()
 
 
-async def test_services_end_with_what_they_were_forked_from_and_the_next_has_a_new_one(
-    forks: Forks, tmp_path: Path
-) -> None:
+async def test_services_are_our_children_and_outlive_what_they_were_forked_from(forks: Forks, tmp_path: Path) -> None:
     first = await start(forks, tmp_path)
-    preloaded = parent(first.pid)
-    os.kill(preloaded, signal.SIGKILL)
-    assert await first.wait() == -signal.SIGTERM
+    assert parent(first.pid) == os.getpid()
+    before = preloaded(forks)
+    os.kill(before, signal.SIGKILL)
+    while forks._preloading is not None:  # noqa: ASYNC110 - it is told in the log alone
+        await asyncio.sleep(0.005)
     second = await start(forks, tmp_path)
-    assert parent(second.pid) not in (preloaded, os.getpid())
+    assert preloaded(forks) != before
+    assert (first.returncode, second.returncode) == (None, None)
+    first.send_signal(signal.SIGKILL)
+    assert await first.wait() == -signal.SIGKILL
+
+
+async def test_what_they_are_forked_from_is_let_go_once_nothing_is_started_any_more(
+    forks: Forks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forks_module, "KEPT_S", 0.01)
+    first = await start(forks, tmp_path)
+    while children() != {first.pid}:  # noqa: ASYNC110 - as few tell of it as saw it
+        await asyncio.sleep(0.005)
+    second = await start(forks, tmp_path)
+    assert second.returncode is first.returncode is None
+
+
+async def test_what_ends_above_somebody_in_the_moment_of_a_start_leaves_no_zombie(forks: Forks, tmp_path: Path) -> None:
+    await start(forks, tmp_path)
+    with (tmp_path / "double.log").open("ab") as log:
+        os.kill(preloaded(forks), signal.SIGSTOP)
+        starting = asyncio.ensure_future(forks.start(DOUBLE, ["--status=0"], "double", log.fileno()))
+        await asyncio.sleep(0)
+    # As an agent that is killed, and a container's conmon.
+    shell = await asyncio.create_subprocess_exec(
+        "sh", "-c", "sleep 60 >/dev/null & echo $!", stdout=asyncio.subprocess.PIPE
+    )
+    sleeping = int((await shell.communicate())[0])
+    assert parent(sleeping) == os.getpid()
+    os.kill(preloaded(forks), signal.SIGCONT)
+    await (await starting).wait()
+    os.kill(sleeping, signal.SIGKILL)
+    while sleeping in children():  # noqa: ASYNC110 - who was adopted tells nobody of its end
+        await asyncio.sleep(0.005)
 
 
 async def test_who_waits_for_a_start_is_told_that_there_is_nobody_to_fork(forks: Forks, tmp_path: Path) -> None:
-    first = await start(forks, tmp_path)
-    os.kill(parent(first.pid), signal.SIGSTOP)  # so that the request is not answered
+    await start(forks, tmp_path)
+    os.kill(preloaded(forks), signal.SIGSTOP)  # so that the request is not answered
     with (tmp_path / "double.log").open("ab") as log:
         starting = asyncio.ensure_future(forks.start(DOUBLE, ["--port=0"], "double", log.fileno()))
         await asyncio.sleep(0)
-        os.kill(parent(first.pid), signal.SIGKILL)
+        os.kill(preloaded(forks), signal.SIGKILL)
         with pytest.raises(Unavailable, match="has ended"):
             await starting
 
@@ -147,18 +185,43 @@ async def test_a_start_that_is_given_up_as_it_is_answered_leaves_nothing_running
     assert await forked.wait() == -signal.SIGKILL
 
 
-async def test_that_no_process_can_be_made_is_told_as_such(
-    forks: Forks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer, told = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with told:
-        forks._preloading = Preloading(answer, lambda: None)
-        monkeypatch.setattr(forks_module.json, "dumps", lambda _: "{}")
-        starting = asyncio.ensure_future(forks.start(DOUBLE, [], "double", 2))
-        await asyncio.sleep(0)
-        told.send(b'{"asked": 1, "error": 11}')
-        with pytest.raises(BlockingIOError):
-            await starting
+async def test_that_no_process_can_be_made_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    forks = Forks(tmp_path, modules=["tests.local.forking.no_forks"])
+    with (tmp_path / "double.log").open("ab") as log, pytest.raises(BlockingIOError):
+        await forks.start(DOUBLE, [], "double", log.fileno())
+    await forks.close()
+    assert not children()
+
+
+@pytest.mark.parametrize("ends", ["begin", "end"])
+def test_who_is_handed_over_runs_nothing_before_it_is_told_to(tmp_path: Path, ends: str) -> None:
+    """Nor when the process that would tell it has ended."""
+    adopt(True)
+    forking = subprocess.Popen(
+        [sys.executable, "-c", HANDING, str(os.getpid()), str(tmp_path), ends],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    pid = int(forking.communicate()[0])
+    adopt(False)
+    found = os.waitid(os.P_PID, pid, os.WEXITED)
+    assert found is not None
+    assert found.si_status == {"begin": 3, "end": 1}[ends]
+
+
+HANDING = """
+import signal, sys
+from mesos_gpu.local.forking.handed import hand_over
+parent, folder, ends = sys.argv[1:]
+with open(folder + "/log", "wb") as log:
+    how = {"name": "double", "log": log.fileno(), "end": signal.SIGTERM, "parent": int(parent)}
+    handed = hand_over("tests.local.forking.service_double", ["--status=3"], **how)
+print(handed.pid, flush=True)
+if ends == "begin":
+    handed.begin()
+"""
 
 
 OWNER = """

@@ -12,11 +12,11 @@ from typing import Any
 
 from mesos_gpu.images.archives import Archives
 from mesos_gpu.images.blobs import Document, Partial, Received
-from mesos_gpu.images.layers import LayerLimits
 from mesos_gpu.images.manifest import Descriptor
 from mesos_gpu.images.reference import ImageReference
 from mesos_gpu.images.sources import Source
 from mesos_gpu.images.store import ImageStore, StoreLimits
+from mesos_gpu.images.unpacked import LayerLimits
 from tests.support.images.build import BuiltImage, Compression, Layer, file, folder, save_archive, tar_of
 
 ROOMY = StoreLimits(layer=LayerLimits(reserve_bytes=0))
