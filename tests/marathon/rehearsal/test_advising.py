@@ -11,42 +11,47 @@ from mesos_gpu.marathon.rehearsal.advising import advise
 from mesos_gpu.marathon.why.change import Change, read_change
 from mesos_gpu.placement.demand import WHOLE, Machine
 from tests.support.histories import examples
-from tests.support.marathon.every_change import Every
+from tests.support.marathon import advice
+from tests.support.marathon.advice import FIRST, advice_holds, main
 from tests.support.marathon.stuck_in_order import ME, Cluster, stuck_cluster
-
-FIRST = 500
-"""The seed of the first cluster."""
-
 
 KNOWN = (562, 684, 720, 867, 918, 1018, 1055, 1160, 1174, 1206)
 KNOWN_PLAIN = (535, 692, 701, 720, 785, 827, 948, 1021)
 """Seeds of clusters on which an app once did not start by what was advised, or nothing was."""
 
 
-def holds(seed: int, *, plain: bool = False) -> None:
-    cluster = stuck_cluster(seed, plain=plain)
-    scene = cluster.scene()
-    change = advise(scene, ME)
-    assert change is not None, seed
-    assert Every(scene).smaller(change) is None, (seed, change.text)
-    assert cluster.started_by(change.steps), (seed, change.text)
-
-
 @pytest.mark.timeout(900)
 def test_what_is_advised_starts_the_app_and_no_smaller_change_does() -> None:
     """Advice is held against the cores of a master and a Marathon, and against every other change."""
     for seed in range(FIRST, FIRST + examples(50)):
-        holds(seed)
+        advice_holds(seed)
 
 
 @pytest.mark.parametrize("seed", KNOWN)
 def test_known_clusters(seed: int) -> None:
-    holds(seed)
+    advice_holds(seed)
 
 
 @pytest.mark.parametrize("seed", KNOWN_PLAIN)
 def test_known_clusters_of_one_role(seed: int) -> None:
-    holds(seed, plain=True)
+    advice_holds(seed, plain=True)
+
+
+def test_a_range_of_clusters_is_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--from", "606", "--to", "606"]) == 0
+    *_, clusters, kinds = capsys.readouterr().out.splitlines()
+    assert clusters == "2 clusters (seeds 606 to 606, roles and plain): 0 failed"
+    assert kinds.startswith("steps advised: ")
+
+
+def test_a_cluster_for_which_advice_does_not_hold_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(advice, "advise", lambda scene, app_id: None)
+    assert main(["--from", "606", "--to", "606", "--generator", "plain"]) == 1
+    said = capsys.readouterr().out
+    assert "AssertionError: seed 606: nothing is advised" in said
+    assert said.endswith("failed: plain 606\n")
 
 
 def cluster(*apps: dict[str, Any], machines: int = 3, gpus: int = 4) -> Cluster:
