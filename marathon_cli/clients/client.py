@@ -152,8 +152,12 @@ class Marathon:
         return self._list(found if isinstance(found, dict) else {}, "queue")
 
     def pod(self, pod_id: str) -> Document:
-        """Return a pod's status: its `spec` and its instances. Raises NotFound, Refused where there are no pods."""
-        return self._object("GET", f"/v2/pods{quote(pod_id)}::status")
+        """Return a pod's status: its `spec` and its instances, from ours with their whole GPUs (`gpuCards`).
+
+        Raises NotFound, Refused where there are no pods.
+        """
+        found = self.call("GET", f"/v2/pods{quote(pod_id)}::status", query={"embed": "gpuCards"})
+        return self.object_of(found, "a pod's status")
 
     def call(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         """Return the JSON of an answer, None for an empty one. Raises what a refusal stands for."""

@@ -50,3 +50,16 @@ def test_two_gpus_are_a_linked_pair_on_the_machine_that_has_one(new_box: LiveBox
     box.add(app("single", 1, constraints=on_paired))
     box.until("it looked", lambda: "LOOKED" in box.log_of("single"))
     assert [gpu["index"] for gpu in cards_of(box, "single")] == [1], "what is broken already goes first"
+
+
+def test_the_containers_of_a_pod_share_its_gpus_and_it_is_told_which(new_box: LiveBox) -> None:
+    box = new_box
+    box.up("--gpu_driver=simulated", "--pool=name=paired,gpus=4,topology=pairs")
+    box.add(app("odd", 1))
+    box.until("it runs", lambda: "LOOKED" in box.log_of("odd"))
+    each = {"resources": {"cpus": 0.1, "mem": 32, "gpus": 1}, "exec": {"command": {"shell": "exec sleep 1000"}}}
+    pod = {"id": "/duo", "containers": [{"name": name, **each} for name in ("one", "two")]}
+    assert "(GPUs 2+3 share NVLink)" in " ".join(box.cli("plan", "-", text=json.dumps(pod)).stdout.split())
+    assert box.cli("pod", "add", "-", text=json.dumps(pod)).returncode == 0
+    box.until("its agent has told", lambda: "GPUs 2+3 on " in box.ok("why", "duo"))
+    assert "share NVLink." in " ".join(box.ok("why", "duo").split())

@@ -13,6 +13,10 @@ from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.durations import span
 from marathon_cli.screen.output import Table
 from marathon_cli.screen.paragraphs import say_paragraph
+from marathon_cli.show.plan_view import cards_text
+
+_MOST = 5
+"""So many machines are named."""
 
 
 @click.command()
@@ -57,7 +61,17 @@ def sentences(found: Mapping[str, Any], now_s: float) -> list[str]:
         lines.append(
             f"The last is expected to start {_range(last, now_s)}." if seen else "No start of the last is seen."
         )
-    return lines
+    where = _where(found.get("starts") or [])
+    return [*lines, f"As things stand it is on {where}."] if where else lines
+
+
+def _where(starts: Sequence[Mapping[str, Any]]) -> str:
+    """Return the machines of the starts that are foreseen, and which GPUs share NVLink there; the first few."""
+    cards: dict[str, list[Mapping[str, Any]]] = {}
+    for start in starts:
+        cards.setdefault(str(start.get("host")), []).extend(start.get("cards") or [])
+    told = [host + cards_text(each) for host, each in cards.items()]
+    return ", ".join(told[:_MOST]) + (f" and {len(told) - _MOST} more" if len(told) > _MOST else "")
 
 
 def _range(times: Sequence[float | None], now_s: float) -> str:

@@ -64,7 +64,7 @@ def why(console: Console, app_id: str) -> None:
         for step in found.change.steps:
             say_paragraph(step.text, first="  * ")
         if found.change.agent:
-            say_paragraph(f"Then it starts on {found.change.agent}.", first="  ")
+            say_paragraph(f"Then it starts on {found.change.where}.", first="  ")
     if found.remedies:
         click.echo("\nWhat would help:")
         for remedy in found.remedies:

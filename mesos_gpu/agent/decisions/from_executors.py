@@ -55,7 +55,7 @@ def _subscribed(state: AgentState, event: ev.Subscribed, at: Moment) -> list[Act
         actions.append(act.NoteRun(executor.key, executor.container_id, name, text))
     actions.append(act.Welcome(executor.key, framework.info, executor.info, executor.container_id))
     for status in event.updates:
-        actions += _executor_says(state, ev.ExecutorSays(event.key, status), at)
+        actions += _executor_says(state, ev.ExecutorSays(event.key, status, event.cards), at)
     for task in framework.hosted_by(executor):
         actions += _compare(state, framework, executor, task, event.tasks, at)
     if not event.tasks and not any(task.received for task in (*framework.hosted_by(executor), *executor.completed)):
@@ -111,6 +111,8 @@ def _executor_says(state: AgentState, event: ev.ExecutorSays, at: Moment) -> lis
         status, task, agent_id=state.identity.agent_id, networks=networks, pid=executor.pid, wall_s=at.wall_s
     )
     full = outcomes.of_agents_doing(framework, task, with_share(state.identity.shared_cards, task.info, full))
+    if full["state"] == "TASK_RUNNING" and not any(said["state"] == "TASK_RUNNING" for said in task.statuses):
+        full = reporting.naming(full, event.cards)
     ended = is_terminal(full["state"])
     if ended:
         task.phase = Phase.OVER

@@ -38,10 +38,15 @@ def report(
     made = _status(state, task.key, verdict, at, executor_id=task.executor_id, container=container)
     share = shares.said(state.identity.shared_cards, task.info, verdict.state)
     status = cast(TaskStatus, {**share, **made, **checking.said(task, verdict)})
-    if cards:
-        labels = [*(status.get("labels") or {}).get("labels", []), cards_label(cards)]
-        status = cast(TaskStatus, {**status, "labels": {"labels": labels}})
-    return report_status(state, framework, task, status, at)
+    return report_status(state, framework, task, naming(status, cards), at)
+
+
+def naming(status: TaskStatus, cards: Sequence[int]) -> TaskStatus:
+    """Return a status with the label that names these whole GPUs, by index; as it is where there are none."""
+    if not cards:
+        return status
+    labels = [*(status.get("labels") or {}).get("labels", []), cards_label(cards)]
+    return cast(TaskStatus, {**status, "labels": {"labels": labels}})
 
 
 def report_status(state: AgentState, framework: Framework, task: Task, status: TaskStatus, at: Moment) -> list[Action]:

@@ -27,6 +27,7 @@ from mesos_gpu.agent.disk.recovery import Recovered, replayed, replayed_executor
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.lending_desk import LendingDesk
+from mesos_gpu.agent.loop.cards_told import with_cards
 from mesos_gpu.agent.loop.executor_api import ExecutorStreams
 from mesos_gpu.agent.loop.executor_link import ExecutorLink
 from mesos_gpu.agent.loop.offering import Offering
@@ -248,7 +249,7 @@ class Agent:
 
     def post(self, event: ev.Event) -> None:
         """Take an event; it is handled before this returns, unless another is being handled just now."""
-        self._inbox.append(event)
+        self._inbox.append(with_cards(event, self.state.frameworks, self.gpus))
         if self._busy:
             return
         self._busy = True
@@ -368,11 +369,8 @@ class Agent:
 
     def _from_containers(self, event: ev.Event) -> None:
         if isinstance(event, ev.Launched):
-            task = self.state.frameworks.task(event.key)
-            if task is not None and task.container_id is not None and self.gpus is not None:
-                event = replace(event, cards=self.gpus.whole_of(task.container_id))
             self.post(event)
-            self._tell_holder(task)
+            self._tell_holder(self.state.frameworks.task(event.key))
             return
         # A GPU that was held and is unhealthy is offered no more, before anyone hears that it is free.
         self._advertise()

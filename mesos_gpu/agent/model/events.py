@@ -201,6 +201,8 @@ class Subscribed(Struct, frozen=True):
     tasks: tuple[TaskId, ...] = ()
     updates: tuple[TaskStatus, ...] = ()
     pid: str | None = None
+    cards: tuple[int, ...] = ()
+    """As those of ExecutorSays."""
 
 
 class StreamClosed(Struct, frozen=True):
@@ -210,10 +212,14 @@ class StreamClosed(Struct, frozen=True):
 
 
 class ExecutorSays(Struct, frozen=True):
-    """An executor says how a task of its is (a v1 TaskStatus with a uuid)."""
+    """An executor says how a task of its is (a v1 TaskStatus with a uuid).
+
+    `cards` are the whole GPUs, by index, that its container holds at this moment: all its tasks share them.
+    """
 
     key: ExecutorKey
     status: TaskStatus
+    cards: tuple[int, ...] = ()
 
 
 class ExecutorMessage(Struct, frozen=True):

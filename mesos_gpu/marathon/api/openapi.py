@@ -101,8 +101,8 @@ DETAILS: Mapping[tuple[str, str], Detail] = {
     ("GET", "/v2/pods/{pod_id}"): Detail(answer=_POD),
     ("PUT", "/v2/pods/{pod_id}"): Detail(_FORCE, ref("Pod"), _POD),
     ("DELETE", "/v2/pods/{pod_id}"): Detail(_FORCE, status=202, media=None),
-    ("GET", "/v2/pods/::status"): Detail(answer=listed(having(id=_TEXT, status=_TEXT))),
-    ("GET", "/v2/pods/{pod_id}::status"): Detail(answer=having(id=_TEXT, status=_TEXT)),
+    ("GET", "/v2/pods/::status"): Detail(_EMBED, answer=listed(having(id=_TEXT, status=_TEXT))),
+    ("GET", "/v2/pods/{pod_id}::status"): Detail(_EMBED, answer=having(id=_TEXT, status=_TEXT)),
     ("GET", "/v2/pods/{pod_id}::versions"): Detail(answer=_TEXTS),
     ("GET", "/v2/pods/{pod_id}::versions/{version}"): Detail(answer=_POD),
     ("DELETE", "/v2/pods/{pod_id}::instances"): Detail({"wipe": _BOOLEAN}, _TEXTS),
@@ -120,7 +120,9 @@ DETAILS: Mapping[tuple[str, str], Detail] = {
         having(now=_BOOLEAN, summary=_TEXT, starts=listed(_OBJECT), ends=listed(_OBJECT), waits=listed(_OBJECT)),
     ),
     ("POST", "/v1/when"): Detail(
-        None, having(id=_TEXT, agents=listed(_OBJECT)), having(id=_TEXT, waiting={"type": "integer"})
+        None,
+        having(id=_TEXT, agents=listed(_OBJECT)),
+        having(id=_TEXT, waiting={"type": "integer"}, starts=listed(_OBJECT)),
     ),
     ("POST", "/v1/why"): Detail(None, having(id=_TEXT, agents=listed(_OBJECT)), having(id=_TEXT, change=_OBJECT)),
     ("GET", "/v1/usage"): Detail(

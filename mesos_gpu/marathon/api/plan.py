@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -21,6 +21,7 @@ from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.rehearsal.foresight import QUANTILES, foresee
 from mesos_gpu.marathon.rehearsal.machines import Machine, headroom_of, read_machine
 from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, Wait, rehearse
+from mesos_gpu.marathon.rehearsal.stage import Start
 from mesos_gpu.marathon.state.events import Event, PutApps, PutGroup, PutJob, PutPod, StartRun
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.why.answer import REASONS
@@ -83,6 +84,7 @@ class PlanApi:
                 "firstSeconds": list(found.first_s) or None,
                 "lastSeconds": list(found.last_s) or None,
                 "quantiles": list(QUANTILES),
+                "starts": starts_shown(found.starts),
                 "tasks": {"seen": found.seen, "asked": found.asked, "unknown": found.unknown},
             }
         )
@@ -123,13 +125,6 @@ class PlanApi:
 
 def shown(found: Rehearsal) -> dict[str, Any]:
     """Return a rehearsal for programs and people; tasks of an app that go the same way are one entry."""
-    starts: Counter[tuple[str, str, str, float, tuple[tuple[str, float], ...]]] = Counter()
-    cards: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for start in found.starts:
-        way = _name(start.app), start.host, start.agent_id, start.after_s, tuple(start.amounts.items())
-        starts[way] += 1
-        if start.cards:
-            cards.setdefault(way, []).append({"indices": list(start.cards), "nvlink": start.linked})
     ends: Counter[tuple[str, str, str, float]] = Counter()
     for end in found.ends:
         ends[_name(end.app), end.host, end.why, end.gpus] += 1
@@ -138,25 +133,37 @@ def shown(found: Rehearsal) -> dict[str, Any]:
         "summary": summary(found),
         "apps": [_name(app) for app in found.apps],
         "steps": [[{"action": action, "app": app} for action, app in step] for step in found.steps],
-        "starts": [
-            {
-                "app": app,
-                "host": host,
-                "agentId": agent_id,
-                "instances": number,
-                "afterSeconds": after_s,
-                "each": dict(amounts),
-                **({"cards": cards[way]} if way in cards else {}),
-            }
-            for way, number in starts.items()
-            for app, host, agent_id, after_s, amounts in [way]
-        ],
+        "starts": starts_shown(found.starts),
         "ends": [
             {"app": app, "host": host, "instances": number, "why": why, "gpus": number * gpus}
             for (app, host, why, gpus), number in ends.items()
         ],
         "waits": [{"app": _name(wait.app), "instances": wait.count, "for": waits_for(wait)} for wait in found.waits],
     }
+
+
+def starts_shown(found: Iterable[Start]) -> list[dict[str, Any]]:
+    """Return what starts for programs and people; tasks of an app that go the same way are one entry."""
+    starts: Counter[tuple[str, str, str, float, tuple[tuple[str, float], ...]]] = Counter()
+    cards: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for start in found:
+        way = _name(start.app), start.host, start.agent_id, start.after_s, tuple(start.amounts.items())
+        starts[way] += 1
+        if start.cards:
+            cards.setdefault(way, []).append({"indices": list(start.cards), "nvlink": start.linked})
+    return [
+        {
+            "app": app,
+            "host": host,
+            "agentId": agent_id,
+            "instances": number,
+            "afterSeconds": after_s,
+            "each": dict(amounts),
+            **({"cards": cards[way]} if way in cards else {}),
+        }
+        for way, number in starts.items()
+        for app, host, agent_id, after_s, amounts in [way]
+    ]
 
 
 def summary(found: Rehearsal) -> str:

@@ -84,14 +84,15 @@ class PodsApi:
         self._publish(request, "pod_deleted_event")
         return web.Response(status=202, headers={"Marathon-Deployment-Id": answer.deployment_id if answer else ""})
 
-    async def list_status(self, _: web.Request) -> web.Response:
-        """Answer with how all pods are."""
-        state, moment = self._scheduler.state, self._scheduler.moment()
-        return json_response([pod_status(state, spec, moment) for spec in state.apps() if spec.is_pod])
+    async def list_status(self, request: web.Request) -> web.Response:
+        """Answer with how all pods are; with `embed=gpuCards` (ours) also with the whole GPUs of each instance."""
+        state, moment, cards = self._scheduler.state, self._scheduler.moment(), self._with_cards(request)
+        return json_response([pod_status(state, spec, moment, cards=cards) for spec in state.apps() if spec.is_pod])
 
     async def show_status(self, request: web.Request) -> web.Response:
-        """Answer with how a pod is."""
-        return json_response(pod_status(self._scheduler.state, self._spec(request), self._scheduler.moment()))
+        """Answer with how a pod is; with `embed=gpuCards` (ours) also with the whole GPUs of each instance."""
+        state, moment, cards = self._scheduler.state, self._scheduler.moment(), self._with_cards(request)
+        return json_response(pod_status(state, self._spec(request), moment, cards=cards))
 
     async def list_versions(self, request: web.Request) -> web.Response:
         """Answer with the versions of a pod, newest first."""
@@ -148,6 +149,11 @@ class PodsApi:
         response = json_response(pod_view(spec), status=status)
         response.headers["Marathon-Deployment-Id"] = answer.deployment_id
         return response
+
+    @staticmethod
+    def _with_cards(request: web.Request) -> bool:
+        """Return whether whole GPUs are asked for: clients of Marathon refuse fields that they do not know."""
+        return "gpuCards" in request.query.getall("embed", [])
 
     def _publish(self, request: web.Request, event: str) -> None:
         self._scheduler.bus.publish(event, {"clientIp": request.remote, "uri": request.path})

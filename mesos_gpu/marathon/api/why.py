@@ -113,7 +113,7 @@ class WhyApi:
         queued = next((item for item in queue if (item.get("app") or item.get("pod") or {}).get("id") == app_id), None)
         document: dict[str, Any]
         if spec.is_pod:
-            document = pod_document(spec.document, pod_status(state, spec, moment))
+            document = pod_document(spec.document, pod_status(state, spec, moment, cards=True))
         else:
             document = app_view(state, spec, {"counts", "deployments", "tasks", "lastTaskFailure", "gpuCards"}, moment)
         wish = wish_of(document)

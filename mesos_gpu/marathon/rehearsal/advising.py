@@ -117,7 +117,7 @@ class _Search:
             others.append(end)
             asked = node.asked
             lost += sum((Fraction(o + b, asked[n]) for n, o, b in spec.scalars if n in asked), Fraction(0))
-        return Change(node.steps, ", ".join(node.where), len(others), lost)
+        return Change(node.steps, ", ".join(node.where), len(others), lost, tuple(node.given))
 
 
 def _new(ends: Iterable[End], before: set[str]) -> Iterator[End]:

@@ -17,7 +17,7 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import Job, run_of
 from mesos_gpu.marathon.rehearsal.machines import Machine
-from mesos_gpu.marathon.rehearsal.stage import Lasts, Stage
+from mesos_gpu.marathon.rehearsal.stage import Lasts, Stage, Start
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.run_times import times_of
 from mesos_gpu.marathon.state.settings import Settings
@@ -26,6 +26,7 @@ from mesos_gpu.mesos.ids import Role
 
 QUANTILES = (0.1, 0.5, 0.9)
 """Of the times that earlier runs took: early, usual, late."""
+USUAL = 0.5
 HORIZON_S = 30 * 86400.0
 """So far ahead is looked."""
 
@@ -45,6 +46,8 @@ class Foresight(Struct, frozen=True):
     """how many when they may run no longer,"""
     unknown: int
     """and of how many no end is known."""
+    starts: tuple[Start, ...] = ()
+    """Where those that wait start in the usual case, as far as that is seen."""
 
 
 def foresee(
@@ -64,16 +67,19 @@ def foresee(
     mine = {key for key, app_id in state.waiting.items() if name in (app_id, _job_of(app_id))}
     first: list[float | None] = []
     last: list[float | None] = []
+    usual: tuple[Start, ...] = ()
     for quantile in QUANTILES if mine else ():
         stage = Stage(state, machines, settings, moment, headroom or {}, _lasts(state, quantile))
         stage.settle_what_is_under_way()
         stage.play(horizon_s=HORIZON_S, until=lambda now: mine.isdisjoint(now.waiting))
-        times = sorted(start.after_s for start in stage.starts if start.instance in mine)
+        starts = [start for start in stage.starts if start.instance in mine]
+        usual = tuple(starts) if quantile == USUAL else usual
+        times = sorted(start.after_s for start in starts)
         first.append(times[0] if times else None)
         last.append(times[-1] if len(times) >= len(mine) else None)
     bases = [_basis(state, instance) for instance in state.instances.values() if instance.task is not None]
     counts = {kind: bases.count(kind) for kind in ("seen", "asked", "unknown")}
-    return Foresight(name, len(mine), _ordered(first), _ordered(last), **counts)
+    return Foresight(name, len(mine), _ordered(first), _ordered(last), **counts, starts=usual)
 
 
 def _ordered(times: Iterable[float | None]) -> tuple[float | None, ...]:

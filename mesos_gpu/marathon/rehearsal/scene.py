@@ -25,6 +25,7 @@ from mesos_gpu.marathon.state.given_back import SETTLE_S
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.why.change import Step
+from mesos_gpu.marathon.why.links import Given
 from mesos_gpu.marathon.why.wish import BEHAVIOUR_LABEL
 from mesos_gpu.mesos.ids import AgentId, Role
 from mesos_gpu.mesos.resources import Resources
@@ -157,6 +158,17 @@ class Node:
         """Return what the machines are called on which it has started, in their order."""
         ids = {start.agent_id for start in self.stage.starts if start.app == self.app_id}
         return [self.scene.name_of(machine) for machine in self.scene.machines if machine.id in ids]
+
+    @property
+    def given(self) -> list[Given]:
+        """Return the GPUs that its instances got which have started, where it is known; in the order of machines."""
+        starts = [start for start in self.stage.starts if start.app == self.app_id and start.cards]
+        return [
+            Given(self.scene.name_of(machine), start.cards, start.linked)
+            for machine in self.scene.machines
+            for start in starts
+            if start.agent_id == machine.id
+        ]
 
     @property
     def role(self) -> Role:

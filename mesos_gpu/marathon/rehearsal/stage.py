@@ -289,18 +289,19 @@ class Stage:
             taken += executor.unallocated() if at == 0 else Resources()
             whole += taken
             self._holds[info["task_id"]["value"]] = agent_id, taken, role
-            if sets and taken.gpus:
-                self._cards[info["task_id"]["value"]] = self._given_cards(sets, agent_id, infos, taken.gpus)
-            self._take(agent_id, role, taken)
-            self._letters.append(self._runs(info["task_id"]["value"], agent_id))
         instance = self._instance_of(infos[0]["task_id"]["value"])
+        cards = self._given_cards(sets, agent_id, infos, whole.gpus) if sets and whole.gpus else ()
+        if cards:  # those of a pod's containers are all of theirs
+            ids = [TaskId(info["task_id"]["value"]) for info in infos]
+            ids += [instance.task.id] if instance is not None and instance.task is not None else []
+            self._cards.update(dict.fromkeys(ids, cards))
+        self._take(agent_id, role, whole)
+        self._letters.extend(self._runs(info["task_id"]["value"], agent_id) for info in infos)
         if instance is not None and instance.task is not None:
             amounts = {name: whole.milli(name) / 1000 for name in _SCALARS if whole.milli(name)}
             after_s = round(self._now_s - self._begin_s, 3)
             if after_s <= self._settings.offer_window_s:
                 after_s = 0.0
-            cards = [self._cards.get(info["task_id"]["value"], ()) for info in infos]
-            linked = all(share_links(sets, each) for each in cards if len(each) > 1)
             self.starts.append(
                 Start(
                     instance.app_id,
@@ -309,17 +310,17 @@ class Stage:
                     instance.task.host,
                     amounts,
                     after_s,
-                    tuple(sorted(card for each in cards for card in each)),
-                    linked if any(len(each) > 1 for each in cards) else None,
+                    cards,
+                    share_links(sets, cards) if len(cards) > 1 else None,
                 )
             )
             self._will_end(instance, 0.0)
 
     def _given_cards(self, sets: Sets, agent_id: AgentId, infos: Sequence[TaskInfo], count: int) -> tuple[int, ...]:
-        """Return the cards that one of the tasks gets that start here now; those before it have theirs."""
-        starting = {info["task_id"]["value"] for info in infos}
+        """Return the cards that the tasks of an instance get together that starts here now; others have theirs."""
+        starting = infos[0]["task_id"]["value"]
         running = (instance.task for instance in self.state.instances.values())
-        there = [task for task in running if task is not None and task.agent_id == agent_id and task.id not in starting]
+        there = [task for task in running if task is not None and task.agent_id == agent_id and not task.has(starting)]
         there = [replace(task, whole_cards=self._cards.get(task.id, task.whole_cards)) for task in there]
         return given_cards(sets, there, self.machines[agent_id].free.gpus, count)
 

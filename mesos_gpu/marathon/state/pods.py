@@ -19,6 +19,7 @@ from mesos_gpu.marathon.matching.checks import check_result
 from mesos_gpu.marathon.model.instances import Cause, ContainerTask, Instance, Task, cause_of
 from mesos_gpu.marathon.state.actions import Publish
 from mesos_gpu.mesos.documents import TaskStatus
+from mesos_gpu.mesos.shares.gpu_links import labelled_cards
 
 MAX_TERMINATIONS = 10
 """Ends of instances that are remembered of one pod."""
@@ -44,7 +45,8 @@ def task_after(task: Task, status: TaskStatus, now_s: float) -> Task | None:
         return None
     container = _container_after(before, status, now_s)
     containers = (*task.containers[:index], container, *task.containers[index + 1 :])
-    after = replace(task, containers=containers, ip_addresses=_addresses(status) or task.ip_addresses)
+    addresses, cards = _addresses(status) or task.ip_addresses, labelled_cards(status) or task.whole_cards
+    after = replace(task, containers=containers, ip_addresses=addresses, whole_cards=cards)
     cause = cause_of_all(after)
     began = all(item.started_at_s is not None for item in containers)
     started_s = max((item.started_at_s or now_s for item in containers), default=now_s) if began else None

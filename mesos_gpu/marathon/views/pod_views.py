@@ -11,6 +11,7 @@ from typing import Any
 from mesos_gpu.marathon.definitions.pod import SCALARS, shown
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.definitions.timestamps import seconds_of, timestamp
+from mesos_gpu.marathon.matching.linking import cards_shown
 from mesos_gpu.marathon.model.instances import ContainerTask, Instance, Phase, Task
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.pods import healthy
@@ -40,9 +41,9 @@ def pod_view(spec: RunSpec) -> Document:
     return view
 
 
-def pod_status(state: State, spec: RunSpec, moment: Moment) -> Document:
-    """Return how a pod, its instances and their containers are."""
-    instances = [instance_status(state, instance, moment) for instance in state.instances_of(spec.id)]
+def pod_status(state: State, spec: RunSpec, moment: Moment, *, cards: bool = False) -> Document:
+    """Return how a pod, its instances and their containers are; with `cards` which whole GPUs each instance has."""
+    instances = [instance_status(state, instance, moment, cards=cards) for instance in state.instances_of(spec.id)]
     stable = sum(instance["status"] == "STABLE" for instance in instances)
     since = max((instance["statusSince"] for instance in instances), default=timestamp(seconds_of(spec.version)))
     status: Document = {
@@ -58,8 +59,8 @@ def pod_status(state: State, spec: RunSpec, moment: Moment) -> Document:
     return status
 
 
-def instance_status(state: State, instance: Instance, moment: Moment) -> Document:
-    """Return how one instance of a pod is."""
+def instance_status(state: State, instance: Instance, moment: Moment, *, cards: bool = False) -> Document:
+    """Return how one instance of a pod is; with `cards` which whole GPUs it has, which all its containers share."""
     spec, task = state.spec_of(instance), instance.task
     since = timestamp(instance.since_s)
     shown: Document = {
@@ -84,6 +85,9 @@ def instance_status(state: State, instance: Instance, moment: Moment) -> Documen
         shown |= {
             key: value for key, value in (("agentRegion", place.region), ("agentZone", place.zone)) if value is not None
         }
+    of_it = cards_shown(task) if cards and task is not None else None
+    if of_it is not None:
+        shown["gpuCards"] = of_it
     if task is not None and spec is not None and spec.is_pod:
         named = [network for network in spec.document["networks"] if network["mode"] != "host"]
         addresses = [address for address, _ in task.ip_addresses]
@@ -125,9 +129,14 @@ def instance_view(instance: Instance) -> Document:
     return shown
 
 
-def pod_task_views(instance: Instance, task: Task) -> list[Document]:
-    """Return the tasks of an instance as /v2/tasks lists them: one for each container."""
-    return [_task_view(instance, task, container) for container in task.containers]
+def pod_task_views(instance: Instance, task: Task, *, cards: bool = False) -> list[Document]:
+    """Return the tasks of an instance as /v2/tasks lists them: one for each container.
+
+    With `cards` each has the whole GPUs of the instance: its containers share them.
+    """
+    of_it = cards_shown(task) if cards else None
+    more = {} if of_it is None else {"gpuCards": of_it}
+    return [{**_task_view(instance, task, container), **more} for container in task.containers]
 
 
 def _task_view(instance: Instance, task: Task, container: ContainerTask) -> Document:

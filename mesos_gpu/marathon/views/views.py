@@ -91,7 +91,7 @@ def task_views(
     for instance in instances:
         task = instance.task
         if task is not None and task.containers:
-            views += pod_task_views(instance, task)
+            views += pod_task_views(instance, task, cards=cards)
         elif task is not None:
             shown = _task_view(instance, task, spec, found.get(task.id))
             of_it = cards_shown(task) if cards else None

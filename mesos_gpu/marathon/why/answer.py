@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from mesos_gpu.marathon.why.failure import Failure, container_of, failing, image_of
 from mesos_gpu.marathon.why.judge import Verdict, count_text, memory_levels, room
+from mesos_gpu.marathon.why.links import linked
 from mesos_gpu.marathon.why.order import gang_without_room, waits_in_order
 from mesos_gpu.marathon.why.remedies import behaviour_remedy, impossible, one_missing, releases, scattered
 from mesos_gpu.marathon.why.situation import Situation
@@ -35,10 +36,6 @@ REASONS = {
     "DeclinedScarceResources": "it has GPUs, and is kept for apps that use some",
 }
 """Marathon's reasons (mesos/NoOfferMatchReason.scala) in words."""
-
-
-_MOST_TOLD = 8
-"""Of so many tasks it is said which GPUs they have."""
 
 
 class Answer(Struct, frozen=True):
@@ -134,18 +131,6 @@ def surroundings(it: Situation) -> Surroundings:
     limits = {str(name): round(float(limit) * 1000) for name, limit in (quota.get("limit") or {}).items()}
     consumed = {name: round(float((quota.get("consumed") or {}).get(name) or 0) * 1000) for name in limits}
     return Surroundings(it.agents, it.placed, it.held, role, limits, consumed, it.keeps_gpus)
-
-
-def linked(app: Mapping[str, Any]) -> str:
-    """Return a sentence on which GPUs of an app's tasks share NVLink, a space before it; "" where nobody tells."""
-    told = []
-    for task in app.get("tasks") or []:
-        cards = task.get("gpuCards") or {}
-        if cards.get("nvlink") is not None:
-            words = "share NVLink" if cards["nvlink"] else "do not all share NVLink"
-            told.append(f"{'+'.join(map(str, cards.get('indices') or []))} on {task.get('host')} {words}")
-    more = f" and so on, of {len(told)} tasks" if len(told) > _MOST_TOLD else ""
-    return f" GPUs {'; '.join(told[:_MOST_TOLD])}{more}." if told else ""
 
 
 def said_by_marathon(queued: Mapping[str, Any] | None) -> dict[str, list[str]]:

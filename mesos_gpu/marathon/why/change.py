@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from mesos_gpu.marathon.why.links import Given, links_words, read_given
+
 KINDS = (
     "reactivate",
     "label",
@@ -94,6 +96,8 @@ class Change:
     """How many instances end that no step names: they give way after it, or are replaced."""
     lost: Fraction = Fraction(0)
     """How much those hold, in parts of what one instance asks for."""
+    cards: tuple[Given, ...] = ()
+    """The GPUs that those get which start then, on machines that tell which of theirs share NVLink."""
 
     @property
     def measure(self) -> tuple[int, int, int, int, Fraction]:
@@ -117,16 +121,24 @@ class Change:
     @property
     def text(self) -> str:
         """Return it in one sentence."""
-        where = f", then it starts on {self.agent}" if self.agent else ""
+        where = f", then it starts on {self.where}" if self.agent else ""
         return f"{'; '.join(step.text for step in self.steps)}{where}"
+
+    @property
+    def where(self) -> str:
+        """Return on which machines it starts then, and which GPUs share NVLink there."""
+        words = links_words(self.cards)
+        return f"{self.agent} ({words})" if words else self.agent
 
     def document(self) -> dict[str, Any]:
         """Return it for programs."""
         machines, steps, ended, dropped, moved = self.measure
         measure = {"machines": machines, "steps": steps, "ended": ended, "dropped": dropped}
+        cards = {"cards": [given.document() for given in self.cards]} if self.cards else {}
         return {
             "text": self.text,
             "agent": self.agent or None,
+            **cards,
             "steps": [step.document() for step in self.steps],
             "measure": {**measure, "part": round(float(moved), 3)},
         }
@@ -159,5 +171,6 @@ def read_change(document: Mapping[str, Any]) -> Change:
         for step in document["steps"]
     ]
     measure = document["measure"]
-    found = Change(tuple(steps), str(document.get("agent") or ""), lost=Fraction(str(measure["part"])))
+    cards = tuple(map(read_given, document.get("cards") or ()))
+    found = Change(tuple(steps), str(document.get("agent") or ""), lost=Fraction(str(measure["part"])), cards=cards)
     return replace(found, beside=int(measure["ended"]) - found.measure[2])

@@ -7,7 +7,7 @@ import { definition, formOf, NEW_APP, problemsOf, written } from "../../../mesos
 import { bytes, duration, memory, millis, plain, shortId, webLink } from "../../../mesos_gpu/ui/static/core/format.js";
 import { funnel } from "../../../mesos_gpu/ui/static/core/funnel.js";
 import { idleSince, totals, useOf } from "../../../mesos_gpu/ui/static/core/gpus.js";
-import { cardsOf, changePlan, drainPlan, room } from "../../../mesos_gpu/ui/static/core/plan.js";
+import { cardsOf, changePlan, drainPlan, placesOf, room } from "../../../mesos_gpu/ui/static/core/plan.js";
 import { SUMS, clock, named, percent, usageAsked } from "../../../mesos_gpu/ui/static/core/usage.js";
 import { link, parseRoute } from "../../../mesos_gpu/ui/static/core/route.js";
 import { sandboxOf } from "../../../mesos_gpu/ui/static/core/sandbox.js";
@@ -189,6 +189,9 @@ test("a plan says which GPUs each instance gets, and whether they share NVLink",
     ["planned.cards", { cards: "4" }],
   ]);
   assert.deepEqual(cardsOf({}), []);
+  const here = cards.slice(0, 2).map((one) => ({ host: "g1", ...one }));
+  assert.deepEqual(placesOf({ agent: "g1, g2", cards: here }), [["g1", cardsOf({ cards: here })], ["g2", []]]);
+  assert.deepEqual(placesOf({ agent: null }), []);
 });
 
 const USED_AT = Date.UTC(2026, 10, 16, 7);

@@ -83,6 +83,16 @@ export function cardsOf(start) {
 }
 
 /**
+ * Returns the machines on which something starts after a change, each with which of its GPUs it gets.
+ * @param {Json} change what `why` names as the smallest change
+ * @returns {[string, Sentence[]][]}
+ */
+export function placesOf(change) {
+  const hosts = (change.agent ?? "").split(", ").filter(Boolean);
+  return hosts.map((/** @type {string} */ host) => [host, cardsOf({ cards: (change.cards ?? []).filter((/** @type {Json} */ one) => one.host === host) })]);
+}
+
+/**
  * Returns what draining a machine moves.
  * @param {string} agentId
  * @param {Iterable<import("./types.js").Task>} tasks

@@ -1,5 +1,6 @@
 /** Why a service does not run: the sentence of `mesos-gpu why`, agent by agent, and the funnel of Marathon's offers. */
 import { funnel } from "../core/funnel.js";
+import { placesOf } from "../core/plan.js";
 import { get, inPath } from "../edge/api.js";
 import { usePolled } from "../edge/poll.js";
 import { state, t } from "../edge/store.js";
@@ -17,6 +18,7 @@ export function Why({ id }) {
       <h2>${t("why.title")}</h2>
       <p class="headline" lang="en"><${Name} text=${value.headline} /></p>
       ${value.change && html`<h3>${t("why.change")}</h3><ul lang="en">${value.change.steps.map((/** @type {any} */ step) => html`<li>${step.text}</li>`)}</ul>`}
+      ${value.change?.agent && html`<p>${t("why.then", { where: placesOf(value.change).map(([host, cards]) => host + cards.map(([word, values]) => t(word, values)).join("")).join(", ") })}</p>`}
       ${value.remedies.length > 0 && html`<h3>${t("why.helps")}</h3><ul lang="en">${value.remedies.map((/** @type {string} */ text) => html`<li>${text}</li>`)}</ul>`}
       ${!value.agentsKnown && html`<p class="faint">${t("why.noAgents")}</p>`}
     </section>

@@ -124,6 +124,7 @@ export const en = {
   "why.jobIdle": "no run under way",
   "why.title": "Why",
   "why.change": "The smallest change that would start it",
+  "why.then": "Then it starts on {where}.",
   "why.helps": "What would help",
   "why.noAgents": "The master cannot be asked now, so this is Marathon's word alone.",
   "why.machines": "Machine by machine",

@@ -124,6 +124,7 @@ export const zh = {
   "why.jobIdle": "没有正在进行的运行",
   "why.title": "原因",
   "why.change": "能使其启动的最小改动",
+  "why.then": "随后它在 {where} 上启动。",
   "why.helps": "怎样解决",
   "why.noAgents": "现在无法询问主节点，以上只是 Marathon 的说法。",
   "why.machines": "逐台机器",

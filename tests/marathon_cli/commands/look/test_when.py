@@ -33,6 +33,15 @@ def clock(seconds: float) -> str:
             {},
             [f"{ONE} It is expected to start in 12m, at {clock(720)}; in 8 cases of 10 between 5m and 40m from now."],
         ),
+        (
+            {"starts": [{"host": f"g{at}", "cards": [{"indices": [at, 7], "nvlink": at == 0}]} for at in range(6)]},
+            [
+                f"{ONE} It is expected to start in 12m, at {clock(720)}; in 8 cases of 10 between 5m and 40m from now.",
+                "As things stand it is on g0 (GPUs 0+7 share NVLink), g1 (GPUs 1+7 do not all share NVLink), "
+                "g2 (GPUs 2+7 do not all share NVLink), g3 (GPUs 3+7 do not all share NVLink), "
+                "g4 (GPUs 4+7 do not all share NVLink) and 1 more.",
+            ],
+        ),
         ({"waiting": 0}, ["nothing of /big waits"]),
         (
             {"firstSeconds": [60, 60, 60]},

@@ -166,6 +166,16 @@ def test_why_of_a_pod_reads_its_status(full: ScriptedServer, run: Run) -> None:
     assert "No agent could ever run /pod: 3 GPUs" in run("why", "pod").stdout
 
 
+def test_why_of_a_pod_that_runs_says_which_of_its_gpus_share_nvlink(full: ScriptedServer, run: Run) -> None:
+    spec: dict[str, Any] = {"id": "/pod", "containers": [{"name": "a", "resources": {"cpus": 1, "mem": 32, "gpus": 2}}]}
+    cards = {"indices": [0, 2], "nvlink": False}
+    one = {"id": "i", "status": "STABLE", "agentHostname": "gpu1", "gpuCards": cards}
+    full.on("GET", "/v2/pods/pod::status", {"id": "/pod", "spec": spec, "instances": [one]})
+    full.on("GET", "/v2/queue", {"queue": []})
+    assert "GPUs 0+2 on gpu1 do not all share NVLink." in " ".join(run("why", "pod").stdout.split())
+    assert {request.path: request.query for request in full.requests}["/v2/pods/pod::status"] == {"embed": "gpuCards"}
+
+
 def test_why_of_nothing_is_refused(full: ScriptedServer, run: Run) -> None:
     done = run("why", "nothing")
     assert done.exit_code == 1
