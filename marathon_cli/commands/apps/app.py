@@ -21,6 +21,7 @@ from marathon_cli.show.gpu_lines import GpuLine, by_agent
 from marathon_cli.show.gpu_view import held_gpus
 from mesos_gpu.errors import NotFound, Unavailable
 from mesos_gpu.marathon.why.failure import failing, in_short
+from mesos_gpu.marathon.why.suspended import is_suspended
 
 _NONE = "no apps; `mesos-gpu app add FILE` adds one, `mesos-gpu run -- nvidia-smi` runs a command once"
 _COLUMNS = (
@@ -122,7 +123,7 @@ def _beside(marathon: Marathon, apps: Sequence[Mapping[str, Any]]) -> _Beside:
     # What has GPUs may be suspended: its tasks tell, and hold devices.
     asks = any(any(map(item.get, _GIVES)) and item.get("tasksRunning") for item in apps)
     tasks = marathon.tasks() if asks else []
-    suspended = Counter(str(task.get("appId")) for task in tasks if task.get("suspension"))
+    suspended = Counter(str(task.get("appId")) for task in tasks if is_suspended(task))
     return _Beside(_actions(marathon), _waiting(marathon), _devices(marathon, apps, tasks), suspended)
 
 

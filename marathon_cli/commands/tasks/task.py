@@ -20,6 +20,7 @@ from marathon_cli.show.gpu_view import asked_gpus, held_gpus
 from mesos_gpu.errors import InvalidApp, NotFound, Refused
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
 from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
+from mesos_gpu.marathon.why.suspended import is_suspended
 
 _NONE = "no tasks; `mesos-gpu app add FILE` adds an app, `mesos-gpu task list --all` shows tasks that have ended, too"
 _COLUMNS = (
@@ -137,7 +138,7 @@ def _row(item: Mapping[str, Any]) -> list[object]:
         item.get("appId") or "---",
         item["gpus"],
         ",".join(str(gpu.get("index", gpu.get("uuid"))) for gpu in item["gpuDevices"]) or "---",
-        f"{item.get('state')}, suspended" if item.get("suspension") else item.get("state"),
+        f"{item.get('state')}, suspended" if is_suspended(item) else item.get("state"),
         item.get("host"),
         item.get("startedAt") or item.get("stagedAt") or "---",
         item.get("id"),

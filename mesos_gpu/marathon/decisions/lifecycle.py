@@ -6,10 +6,12 @@ from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions import residency
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.definitions.timestamps import timestamp
+from mesos_gpu.marathon.matching.asks import grace_s
 from mesos_gpu.marathon.model.instances import Cause, Goal, Instance, Phase, Task, moved
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.model.task_ids import new_instance_id
-from mesos_gpu.marathon.state.actions import Kill, Publish
+from mesos_gpu.marathon.state.actions import Kill, Publish, Say
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.mesos.ids import Role
 
@@ -74,6 +76,54 @@ def end(draft: Draft, task: Task) -> None:
     draft.kills.put(task.id, draft.now_s)
     if draft.subscribed:
         draft.actions += [Kill(task_id, task.agent_id) for task_id in task.living_ids]
+
+
+def end_for(draft: Draft, instance: Instance, task: Task, taker: str, because: str = "") -> None:
+    """Ask for the end of a task for the app `taker`; its instance will wait again.
+
+    `because` says why it was not suspended, where that was tried. Its processes get TERM first, and KILL after
+    taskKillGracePeriodSeconds. Nothing is done where one of both apps is gone.
+    """
+    spec, first = draft.spec_of(instance), draft.app(taker)
+    if spec is None or first is None:
+        return
+    fields = {
+        "appId": instance.app_id,
+        "taskId": task.id,
+        "instanceId": instance.id,
+        "slaveId": task.agent_id,
+        "host": task.host,
+        "gpus": spec.gpus,
+        "ranSeconds": round(draft.now_s - (task.started_at_s or task.staged_at_s), 3),
+        "priority": spec.priority,
+        "takenBy": taker,
+        "takenByPriority": first.priority,
+        "graceSeconds": grace_s(spec),
+    }
+    if because:
+        fields["reason"] = because
+    why = f": {because}" if because else ""
+    draft.actions += [
+        Publish("instance_preempted_event", fields),
+        Say(f"{task.id} ({spec.gpus} GPUs, priority {spec.priority}) gives way to {taker} ({first.priority}){why}"),
+    ]
+    if run_of(instance.app_id) is None:
+        message = f"gave way to {taker}, whose priority is {first.priority} (its own: {spec.priority}){why}"
+        draft.failures.put(
+            instance.app_id,
+            {
+                "appId": instance.app_id,
+                "host": task.host,
+                "message": message,
+                "state": "TASK_KILLED",
+                "taskId": task.id,
+                "timestamp": timestamp(draft.now_s),
+                "version": task.version,
+                "slaveId": task.agent_id,
+            },
+        )
+    draft.put_instance(replace(instance, task=replace(task, gives_way_to=taker)))
+    end(draft, task)
 
 
 def after_end(draft: Draft, instance: Instance, *, replaced: bool) -> None:

@@ -21,7 +21,7 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching import parts_first
 from mesos_gpu.marathon.matching.matching import Reason
 from mesos_gpu.marathon.matching.offers import Offer
-from mesos_gpu.marathon.model.instances import ASKED, AWAY, COMING, Instance, Phase, Task
+from mesos_gpu.marathon.model.instances import ASKED, AWAY, COMING, Instance, Phase, Refusal, Task
 from mesos_gpu.marathon.state.actions import Publish, Say, Tell
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.queue_entry import QueueEntry
@@ -99,18 +99,9 @@ def given_back(task: Task, needed: Demand) -> Demand:
 
 
 def suspend(draft: Draft, instance: Instance, task: Task, taker: str) -> None:
-    """Have the GPUs of a task put away for an app."""
-    _publish(draft, instance, task, takenBy=taker)
-    draft.actions.append(Say(f"{task.id} has its GPUs put away for {taker}"))
-    _ask(draft, instance, replace(task, suspended_for=taker), ASKED)
-
-
-def _publish(draft: Draft, instance: Instance, task: Task, **more: Any) -> None:
-    spec = draft.spec_of(instance)
-    fields: dict[str, Any] = {"appId": instance.app_id, "taskId": task.id, "slaveId": task.agent_id, "host": task.host}
-    draft.actions.append(
-        Publish("instance_suspended_event", fields | {"gpus": 0 if spec is None else spec.gpus} | more)
-    )
+    """Have the GPUs of a task put away for an app. That it is suspended is told when its agent says so."""
+    draft.actions.append(Say(f"{task.id} is to have its GPUs put away for {taker}"))
+    _ask(draft, instance, replace(task, suspended_for=taker, refusal=None), ASKED)
 
 
 def heard(draft: Draft, instance: Instance, message: str) -> None:
@@ -118,29 +109,61 @@ def heard(draft: Draft, instance: Instance, message: str) -> None:
     task = instance.task
     if task is None:
         return
-    if not task.suspension:
-        if message.startswith(SUSPENDED):
-            _publish(draft, instance, task)
-            _put(draft, instance, replace(task, suspended_for=None), AWAY)
-            draft.revive_due = True
-        return
-    if message.startswith(NOT_SUSPENDED) and task.suspension == ASKED:
-        if _has_whole(draft, instance):
-            _end(draft, instance, task, message)
-        else:
-            draft.actions.append(Say(f"{task.id} keeps its part: {message}"))
-            _put(draft, instance, replace(task, suspended_for=None), "")
-    elif message.startswith(SUSPENDED):
-        _put(draft, instance, task, AWAY)
-        draft.revive_due = True
-    elif message.startswith(NOT_RESUMED):
-        _put(draft, instance, task, AWAY)
-    elif message.startswith(RESUMED):
-        fields = {"appId": instance.app_id, "taskId": task.id, "slaveId": task.agent_id, "host": task.host}
-        draft.actions.append(Publish("instance_resumed_event", fields))
+    if message.startswith(SUSPENDED):
+        _suspended(draft, instance, task)
+    elif message.startswith(NOT_SUSPENDED) and task.suspension == ASKED:
+        _not_suspended(draft, instance, task, message.removeprefix(NOT_SUSPENDED))
+    elif message.startswith(RESUMED) and task.suspension:
+        _publish(draft, "instance_resumed_event", instance, task)
         cards = parts_first.cards_after(task, message)
         whole = parts_first.whole_after(task, message)
-        _put(draft, instance, replace(task, suspended_for=None, cards=cards, whole_cards=whole), "")
+        back = replace(task, suspended_for=None, cards=cards, whole_cards=whole, refusal=None)
+        _put(draft, instance, back, "")
+    elif message.startswith(NOT_RESUMED) and task.away:
+        _not_resumed(draft, instance, task, message.removeprefix(NOT_RESUMED))
+
+
+def _suspended(draft: Draft, instance: Instance, task: Task) -> None:
+    """Take note that GPUs are put away: for who asked for that here, or by hand. An agent may say so again."""
+    after = task if task.suspension else replace(task, suspended_for=None)
+    if not task.away:
+        _publish(draft, "instance_suspended_event", instance, after)
+    _put(draft, instance, replace(after, refusal=None), AWAY)
+    draft.revive_due = True
+
+
+def _not_suspended(draft: Draft, instance: Instance, task: Task, reason: str) -> None:
+    """End a task whose whole GPUs cannot be put away for the one that still waits for them; all others run on."""
+    _publish(draft, "instance_not_suspended_event", instance, task, reason=reason)
+    if _has_whole(draft, instance) and _waits(draft, task.suspended_for):
+        _end(draft, instance, task, f"it could not be suspended: {reason}")
+        return
+    draft.actions.append(Say(f"{task.id} keeps what it has of GPUs: it could not be suspended: {reason}"))
+    refusal = Refusal("suspend", reason, draft.now_s, task.suspended_for)
+    _put(draft, instance, replace(task, suspended_for=None, refusal=refusal), "")
+
+
+def _not_resumed(draft: Draft, instance: Instance, task: Task, reason: str) -> None:
+    """Take note that it stays suspended. It is asked for again and again, and told once for each reason."""
+    if task.refusal is None or task.refusal.reason != reason:
+        _publish(draft, "instance_not_resumed_event", instance, task, reason=reason)
+        task = replace(task, refusal=Refusal("resume", reason, draft.now_s, task.suspended_for))
+    _put(draft, instance, task, AWAY)
+
+
+def _publish(draft: Draft, kind: str, instance: Instance, task: Task, **more: Any) -> None:
+    spec = draft.spec_of(instance)
+    fields: dict[str, Any] = {
+        "appId": instance.app_id,
+        "taskId": task.id,
+        "instanceId": instance.id,
+        "slaveId": task.agent_id,
+        "host": task.host,
+        "gpus": 0 if spec is None else spec.gpus,
+    }
+    if task.suspended_for is not None:
+        fields["takenBy"] = task.suspended_for
+    draft.actions.append(Publish(kind, fields | more))
 
 
 def watch(draft: Draft) -> None:
@@ -173,27 +196,31 @@ def _look(draft: Draft, instance: Instance, task: Task) -> None:
     takers = [one for one in draft.instances.values() if one.app_id == task.suspended_for]
     if any(one.active and one.task is not None and one.task.agent_id == task.agent_id for one in takers):
         return
-    if not any(not one.active and one.wanted for one in takers):
+    if not _waits(draft, task.suspended_for):
         if draft.now_s >= task.suspension_s + LOOK_S:
             _ask(draft, instance, task, COMING)
     elif draft.now_s >= task.suspension_s + IN_VAIN_S:
         if _has_whole(draft, instance):
-            _end(draft, instance, task, "its GPUs alone did not let it start")
+            _end(draft, instance, task, "its GPUs alone did not let that start")
         else:
             _ask(draft, instance, task, COMING)
 
 
+def _waits(draft: Draft, app_id: str | None) -> bool:
+    return draft.app(str(app_id)) is not None and any(
+        one.app_id == app_id and not one.active and one.wanted for one in draft.instances.values()
+    )
+
+
 def _has_whole(draft: Draft, instance: Instance) -> bool:
     spec = draft.spec_of(instance)
-    return spec is None or spec.gpus > 0
+    return spec is not None and spec.gpus > 0
 
 
-def _end(draft: Draft, instance: Instance, task: Task, why: str) -> None:
+def _end(draft: Draft, instance: Instance, task: Task, because: str) -> None:
     """End a task for the app that it was to give its GPUs to, with notice; it will wait again."""
-    draft.actions.append(Say(f"{task.id} is ended for {task.suspended_for}: {why}"))
-    ended = replace(task, suspension="", gives_way_to=task.suspended_for, suspended_for=None)
-    draft.put_instance(replace(instance, task=ended))
-    lifecycle.end(draft, ended)
+    taker, ended = str(task.suspended_for), replace(task, suspension="", suspended_for=None, refusal=None)
+    lifecycle.end_for(draft, replace(instance, task=ended), ended, taker, because)
 
 
 def _ask(draft: Draft, instance: Instance, task: Task, suspension: str) -> None:

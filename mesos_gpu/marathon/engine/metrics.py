@@ -21,13 +21,21 @@ from mesos_gpu.marathon.views.tree import current_root
 
 PREFIX = "marathon"
 _STAGED = frozenset({Phase.PROVISIONED, Phase.STAGING, Phase.STARTING})
+_PUBLISHED = {
+    "instance_not_resumed_event": "instances.not-resumed.counter",
+    "instance_not_suspended_event": "instances.not-suspended.counter",
+    "instance_preempted_event": "instances.preempted.counter",
+    "instance_resumed_event": "instances.resumed.counter",
+    "instance_suspended_event": "instances.suspended.counter",
+}
+"""Events that are counted, each with its counter."""
 _COUNTERS = (
+    *_PUBLISHED.values(),
     "deployments.counter",
     "deployments.dismissed.counter",
     "http.requests.size.counter.bytes",
     "http.responses.event-stream.size.counter.bytes",
     "http.responses.size.counter.bytes",
-    "instances.preempted.counter",
     "mesos.calls.revive.counter",
     "mesos.calls.suppress.counter",
     "mesos.offer-operations.launch-group.counter",
@@ -140,8 +148,8 @@ class Metrics:
             self.counters["mesos.calls.revive.counter"] += 1
         elif isinstance(action, Suppress):
             self.counters["mesos.calls.suppress.counter"] += 1
-        elif isinstance(action, Publish) and action.kind == "instance_preempted_event":
-            self.counters["instances.preempted.counter"] += 1
+        elif isinstance(action, Publish) and (counter := _PUBLISHED.get(action.kind)) is not None:
+            self.counters[counter] += 1
         elif isinstance(action, Answer):
             self.counters["deployments.counter"] += 1
 
@@ -166,7 +174,8 @@ class Metrics:
         pods = sum(spec.is_pod for spec in state.apps())
         # Of apps, pods, and runs of jobs.
         asked = {i.id: spec.gpus for i in instances if (spec := state.app(i.app_id)) is not None}
-        held = sum(asked.get(i.id, 0) for i in instances if i.active)
+        suspended = {i.id for i in instances if i.active and i.task is not None and i.task.away}
+        held = sum(asked.get(i.id, 0) for i in instances if i.active and i.id not in suspended)
         waiting = sum(gpus for key, gpus in asked.items() if key in state.waiting)
         return {
             "apps.active.gauge": len(state.versions) - pods,
@@ -179,6 +188,7 @@ class Metrics:
             "http.requests.active.gauge": self.requests_active,
             "instances.inflight-kills.gauge": len(state.kills),
             "instances.running.gauge": sum(i.phase is Phase.RUNNING for i in instances),
+            "instances.suspended.gauge": len(suspended),
             "instances.staged.gauge": sum(i.phase in _STAGED for i in instances),
             "leadership.duration.gauge.seconds": 0 if self.leading_since_s is None else now_s - self.leading_since_s,
             "uptime.gauge.seconds": now_s - self.began_s,

@@ -130,6 +130,18 @@ ASKED, AWAY, COMING = "asked", "suspended", "resuming"
 """How far the suspension of a task has come."""
 
 
+class Refusal(Struct, frozen=True):
+    """What an agent said no to, the last time that it was asked to suspend or resume a task."""
+
+    what: str
+    """`suspend` or `resume`."""
+    reason: str
+    at_s: float
+    """When it said so first."""
+    asked_for: str | None = None
+    """The app for which it was to be, or was, suspended; None where somebody does that by hand."""
+
+
 class ContainerTask(Struct, frozen=True):
     """The Mesos task of one container of a pod. Times are seconds since the epoch."""
 
@@ -186,6 +198,8 @@ class Task(Struct, frozen=True):
     """The app for which its GPUs were put away; None where somebody did that by hand (`mesos-gpu task suspend`)."""
     suspension_s: float = 0.0
     """When `suspension` last changed, or was last asked for."""
+    refusal: Refusal | None = None
+    """Why its agent does not suspend it, or leaves it suspended; until it is asked anew, or has done so."""
     cards: tuple[int, ...] = ()
     """The shared cards that it has parts of, by index, that of the largest part first."""
     whole_cards: tuple[int, ...] = ()

@@ -160,6 +160,9 @@ def _task_view(instance: Instance, task: Task, spec: RunSpec | None, results: Re
     if task.suspension:
         since = timestamp(task.suspension_s)
         shown["suspension"] = {"state": task.suspension, "for": task.suspended_for, "since": since}
+    if (no := task.refusal) is not None:
+        said = {"what": no.what, "reason": no.reason, "for": no.asked_for, "at": timestamp(no.at_s)}
+        shown["suspensionRefused"] = said
     for key, value in (("region", task.region), ("zone", task.zone)):
         if value is not None:
             shown[key] = value

@@ -16,6 +16,7 @@ from mesos_gpu.marathon.why.order import gang_without_room, waits_in_order
 from mesos_gpu.marathon.why.remedies import behaviour_remedy, impossible, one_missing, releases, scattered
 from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.smoke import ends_at_once
+from mesos_gpu.marathon.why.suspended import suspended_words
 from mesos_gpu.marathon.why.wish import Wish
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
 
@@ -208,7 +209,11 @@ def _not_queued(it: Situation, failure: Failure | None) -> tuple[str, str, list[
         if failure is not None:
             headline = f"{wish.id}: {failure.sentence} At the moment it runs again: {it.running} of {wish.instances}."
             return "running", headline, _of_failure(it, failure)
-        return "running", f"{wish.id} runs: {it.running} of {wish.instances}.{_away(it)}{linked(it.app)}", []
+        return (
+            "running",
+            f"{wish.id} runs: {it.running} of {wish.instances}.{suspended_words(it.app)}{linked(it.app)}",
+            [],
+        )
     if failure is not None:
         headline = f"{wish.id}: {failure.sentence} The next try is on its way; {it.running} of {wish.instances} run."
         return "starting", headline, _of_failure(it, failure)
@@ -217,19 +222,6 @@ def _not_queued(it: Situation, failure: Failure | None) -> tuple[str, str, list[
         f"{wish.id} does not wait for resources: {it.running} of {wish.instances} run, and the rest is on its way.",
         [f"`mesos-gpu task list {wish.id}` shows how far its tasks are"],
     )
-
-
-def _away(it: Situation) -> str:
-    """Return which of its tasks have no GPUs for the moment, and for whom."""
-    away = [task["suspension"].get("for") for task in it.app.get("tasks") or [] if task.get("suspension")]
-    takers = [str(one) for one in away if one is not None]
-    words = ""
-    if takers:
-        names = ", ".join(sorted(set(takers)))
-        words = f" {len(takers)} of them suspended for {names}, and resumed when that needs no more."
-    if by_hand := len(away) - len(takers):
-        words += f" {by_hand} of them suspended by hand: `mesos-gpu task resume` gives GPUs again."
-    return words
 
 
 def _of_failure(it: Situation, failure: Failure) -> list[str]:

@@ -23,7 +23,7 @@ _FAILED = frozenset({"TASK_FAILED", "TASK_ERROR", "TASK_LOST", "TASK_DROPPED", "
 _OF_ITS_MACHINE = frozenset({"TASK_UNKNOWN", "TASK_UNREACHABLE", "TASK_GONE", "TASK_GONE_BY_OPERATOR"})
 """Ends of tasks whose agent is gone or has begun anew: nothing that the app did."""
 _GAVE_WAY = "gave way to "
-"""How Marathon begins to say that a task was ended for another app (decisions/giving_way.py)."""
+"""How Marathon begins to say that a task was ended for another app (decisions/lifecycle.py)."""
 
 
 class Failure(NamedTuple):

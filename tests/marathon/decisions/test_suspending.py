@@ -31,8 +31,14 @@ def told(actions: Sequence[Action]) -> list[tuple[str, str]]:
     return [(tell.task_id, WORDS[tell.data]) for tell in only(actions, Tell)]
 
 
-def kinds(actions: Sequence[Action]) -> list[str]:
-    return [action.kind for action in only(actions, Publish)]
+def changes(actions: Sequence[Action]) -> list[tuple[str, dict[str, Any]]]:
+    """Return what is told of suspensions, each with what is said of it."""
+    said = ("taskId", "takenBy", "gpus", "reason")
+    return [
+        (event.kind, {key: event.fields[key] for key in said if key in event.fields})
+        for event in only(actions, Publish)
+        if event.kind.endswith(("suspended_event", "resumed_event", "preempted_event"))
+    ]
 
 
 def contended(cheap: dict[str, Any] = CHEAP, dear: dict[str, Any] = DEAR) -> tuple[Run, str, list[Action]]:
@@ -49,9 +55,17 @@ def contended(cheap: dict[str, Any] = CHEAP, dear: dict[str, Any] = DEAR) -> tup
     return run, task, list(run.do(Tick(), after_s=4.0))
 
 
+def shown(run: Run, app_id: str = "/cheap") -> Any:
+    (task,) = app_view(run.state, run.state.app(app_id), ["tasks"])["tasks"]  # type: ignore[arg-type]
+    return task
+
+
 def suspension(run: Run, app_id: str = "/cheap") -> Any:
-    (shown,) = app_view(run.state, run.state.app(app_id), ["tasks"])["tasks"]  # type: ignore[arg-type]
-    return shown.get("suspension", {}).get("state")
+    return shown(run, app_id).get("suspension", {}).get("state")
+
+
+def refusal(run: Run, app_id: str = "/cheap") -> Any:
+    return shown(run, app_id).get("suspensionRefused")
 
 
 def word(task: str, message: str) -> Any:
@@ -72,11 +86,13 @@ def running() -> tuple[Run, str]:
 def test_gpus_are_put_away_used_by_the_other_and_had_again() -> None:
     run, task, actions = contended()
     assert (told(actions), only(actions, Kill)) == ([(task, "mesos-gpu suspend")], [])
-    assert "instance_suspended_event" in kinds(actions)
+    assert changes(actions) == [], "it is told when the agent has done it"
     assert suspension(run) == "asked"
     assert told(run.do(Tick(), after_s=4.0)) == [], "once is enough"
-    run.do(word(task, f"{SUSPENDED}..."))
+    (told_of,) = changes(run.do(word(task, f"{SUSPENDED}...")))
+    assert told_of == ("instance_suspended_event", {"taskId": task, "takenBy": "/dear", "gpus": 1})
     assert suspension(run) == "suspended"
+    assert changes(run.do(word(task, f"{SUSPENDED}..."))) == [], "agents may say so again"
     (launch,) = only(offered(run, "O3"), Launch)
     assert launch.task_infos[0]["name"] == "dear"
     (taker,) = run.tasks("/dear")
@@ -86,11 +102,17 @@ def test_gpus_are_put_away_used_by_the_other_and_had_again() -> None:
     run.put(DEAR | {"instances": 0}, force=True)
     run.do(status(taker, "TASK_KILLED"))
     assert told(run.do(Tick(), after_s=LOOK_S)) == [(task, "mesos-gpu resume")]
-    run.do(word(task, f"{NOT_RESUMED}Requested 1 gpus but only 0 available"))
+    no = "Requested 1 gpus but only 0 available"
+    (told_of,) = changes(run.do(word(task, NOT_RESUMED + no)))
+    mine = {"taskId": task, "takenBy": "/dear", "gpus": 1}
+    assert told_of == ("instance_not_resumed_event", mine | {"reason": no})
     assert suspension(run) == "suspended"
+    assert (refusal(run)["what"], refusal(run)["reason"]) == ("resume", no)
     assert told(run.do(Tick(), after_s=LOOK_S)) == [(task, "mesos-gpu resume")]
-    assert "instance_resumed_event" in kinds(run.do(word(task, f"{RESUMED}GPU 0 (GPU-a)")))
-    assert suspension(run) is None
+    assert changes(run.do(word(task, NOT_RESUMED + no))) == [], "it is asked every two seconds, and told once"
+    assert told(run.do(Tick(), after_s=LOOK_S)) == [(task, "mesos-gpu resume")]
+    assert changes(run.do(word(task, f"{RESUMED}GPU 0 (GPU-a)"))) == [("instance_resumed_event", mine)]
+    assert (suspension(run), refusal(run)) == (None, None)
     assert run.tasks("/cheap") == [task], "it has run all the while"
 
 
@@ -109,6 +131,31 @@ def test_what_the_agent_cannot_put_away_is_ended_instead() -> None:
     run, task, _ = contended()
     actions = run.do(word(task, f"{NOT_SUSPENDED}no driver"))
     assert [kill.task_id for kill in only(actions, Kill)] == [task]
+    assert changes(actions) == [
+        ("instance_not_suspended_event", {"taskId": task, "takenBy": "/dear", "gpus": 1, "reason": "no driver"}),
+        (
+            "instance_preempted_event",
+            {"taskId": task, "takenBy": "/dear", "gpus": 1, "reason": "it could not be suspended: no driver"},
+        ),
+    ]
+    cheap = run.state.app("/cheap")
+    assert cheap is not None
+    message = app_view(run.state, cheap, ["lastTaskFailure"])["lastTaskFailure"]["message"]
+    assert message == "gave way to /dear, whose priority is 5 (its own: 0): it could not be suspended: no driver"
+
+
+def test_what_cannot_be_put_away_runs_on_where_nobody_waits_for_it_any_more() -> None:
+    run, task, _ = contended()
+    run.put(DEAR | {"instances": 0}, force=True)
+    actions = run.do(word(task, f"{NOT_SUSPENDED}no driver"))
+    assert (only(actions, Kill), [kind for kind, _ in changes(actions)]) == ([], ["instance_not_suspended_event"])
+    assert (suspension(run), refusal(run)["reason"], refusal(run)["for"]) == (None, "no driver", "/dear")
+
+
+def test_a_late_word_about_resuming_puts_nothing_away_that_was_only_asked_for() -> None:
+    run, task, _ = contended()
+    assert changes(run.do(word(task, f"{NOT_RESUMED}it is not suspended"))) == []
+    assert suspension(run) == "asked"
 
 
 def test_words_about_what_nobody_asked_for_change_nothing() -> None:
@@ -122,8 +169,7 @@ def test_what_somebody_suspends_by_hand_is_known_and_left_to_him() -> None:
     run, task = running()
     due_s = next_tick_s(run.state, run.settings, run.moment)
     actions = run.do(word(task, f"{SUSPENDED}what it has is put away"))
-    (published,) = [event for event in only(actions, Publish) if event.kind == "instance_suspended_event"]
-    assert (published.fields["taskId"], "takenBy" in published.fields) == (task, False)
+    assert changes(actions) == [("instance_suspended_event", {"taskId": task, "gpus": 1})]
     assert suspension(run) == "suspended"
     assert next_tick_s(run.state, run.settings, run.moment) == due_s, "nothing is to be done about it"
     for _ in range(3):
@@ -133,7 +179,10 @@ def test_what_somebody_suspends_by_hand_is_known_and_left_to_him() -> None:
     assert told(run.do(Tick(), after_s=IN_VAIN_S)) == []
     run.do(word(task, f"{NOT_RESUMED}no GPU is free"))
     assert suspension(run) == "suspended"
-    assert "instance_resumed_event" in kinds(run.do(word(task, f"{RESUMED}GPU 0 (GPU-x)")))
+    assert refusal(run)["reason"] == "no GPU is free"
+    assert changes(run.do(word(task, f"{RESUMED}GPU 0 (GPU-x)"))) == [
+        ("instance_resumed_event", {"taskId": task, "gpus": 1})
+    ]
     assert suspension(run) is None
 
 
@@ -147,7 +196,10 @@ def test_a_task_whose_gpus_alone_do_not_help_is_ended_after_a_while() -> None:
     run.do(word(task, f"{SUSPENDED}..."))
     offered(run, "O3", cpus=0.1)
     assert only(run.do(Tick(), after_s=IN_VAIN_S / 2), Kill) == []
-    assert [kill.task_id for kill in only(run.do(Tick(), after_s=IN_VAIN_S / 2), Kill)] == [task]
+    actions = run.do(Tick(), after_s=IN_VAIN_S / 2)
+    assert [kill.task_id for kill in only(actions, Kill)] == [task]
+    ((kind, said),) = changes(actions)
+    assert (kind, said["reason"]) == ("instance_preempted_event", "its GPUs alone did not let that start")
 
 
 PART = app("/part", cpus=0.1, mem=32, preemptible=True, gpuShare={"memGiB": 10, "weight": 2})
@@ -216,8 +268,10 @@ def test_nobody_is_suspended_who_did_not_agree_or_for_whom_it_would_be_no_use(
 
 def test_a_part_that_cannot_be_put_away_runs_on_and_is_not_asked_for_again_at_once() -> None:
     run, task, _ = contended_card()
-    assert only(run.do(word(task, f"{NOT_SUSPENDED}no driver")), Kill) == []
+    actions = run.do(word(task, f"{NOT_SUSPENDED}no driver"))
+    assert (only(actions, Kill), [kind for kind, _ in changes(actions)]) == ([], ["instance_not_suspended_event"])
     assert suspension(run, "/part") is None
+    assert refusal(run, "/part") | {"at": ""} == {"what": "suspend", "reason": "no driver", "for": "/high", "at": ""}
     card_offered(run, "O3", (10, 15))
     assert told(run.do(Tick(), after_s=IN_VAIN_S / 2)) == []
 

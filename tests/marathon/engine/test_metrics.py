@@ -73,6 +73,25 @@ async def test_what_happens_is_counted_under_marathons_names(marathon: Marathon)
     assert shown["meters"]["marathon.http.responses.4xx.rate.meter"]["count"] == 1
 
 
+async def test_suspensions_and_what_was_refused_are_counted_and_gpus_that_are_put_away_are_not_in_use(
+    marathon: Marathon,
+) -> None:
+    (task,) = await marathon.running(gpus=2)
+    for message in ("suspended: by hand", "not resumed: no GPU is free", "resumed on GPU 0", "suspended: again"):
+        await marathon.say(task, message=message)
+        await marathon.settled()
+    shown = await marathon.get("/metrics")
+    kinds = ("suspended", "resumed", "not-suspended", "not-resumed", "preempted")
+    counts = {kind: shown["counters"][f"marathon.instances.{kind}.counter"]["count"] for kind in kinds}
+    assert counts == {"suspended": 2, "resumed": 1, "not-suspended": 0, "not-resumed": 1, "preempted": 0}
+    gauges = {name: each["value"] for name, each in shown["gauges"].items()}
+    assert gauges["marathon.instances.suspended.gauge"] == 1
+    assert gauges["marathon.gpus.in-use.gauge"] == 0
+    text = (await marathon.call("GET", "/metrics/prometheus")).body
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert families["marathon_instances_not_resumed_counter"].samples[0].value == 1
+
+
 async def test_prometheus_reads_the_same(marathon: Marathon) -> None:
     await marathon.call("POST", "/v2/apps", app(gpus=1))
     for path, accept in (("/metrics/prometheus", "*/*"), ("/metrics", "text/plain;version=0.0.4")):

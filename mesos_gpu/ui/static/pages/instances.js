@@ -10,16 +10,19 @@ import { Table } from "../parts/table.js";
 
 /** @typedef {import("../core/types.js").Task} Task */
 
+/** Whether its GPUs are put away; one that was only asked to do so has them. @param {Task} task @returns {boolean} */
+const isAway = (task) => task.suspension !== undefined && task.suspension.state !== "asked";
+
 /** Words of our own for states of tasks. @param {Task} task @returns {string} */
 export function wordOf(task) {
-  if (task.suspension) return "suspended";
+  if (isAway(task)) return "suspended";
   if (task.state !== "TASK_RUNNING") return task.state === "TASK_KILLING" ? "suspended" : "starting";
   return (task.healthCheckResults ?? []).some((result) => !result.alive) ? "unhealthy" : "running";
 }
 
 /** How a task is, as it is shown: Mesos has no state for one that is suspended. @param {Task} task @returns {string} */
 export function labelOf(task) {
-  return task.suspension ? t("task.suspended") : t(`task.${task.state}`);
+  return isAway(task) ? t("task.suspended") : t(`task.${task.state}`);
 }
 
 /** @param {{service: import("../core/types.js").Service}} props */

@@ -267,7 +267,7 @@ def test_list_says_which_apps_are_suspended_also_those_with_parts_of_gpus(marath
     tasks = [
         {"id": "a", "appId": "/part", **away},
         {"id": "b", "appId": "/some", **away},
-        {"id": "c", "appId": "/some"},
+        {"id": "c", "appId": "/some", "suspension": {"state": "asked", "for": "/more"}},
     ]
     for shown, words in ((apps, ["suspended", "1 of 2 suspended"]), (apps[:1], ["suspended"])):
         marathon.on("GET", "/v2/apps", {"apps": shown})
