@@ -35,6 +35,8 @@ from tests.support.master.build import framework_info
 from tests.support.master.live import Scheduler
 
 AGENT = "cpus:1000;mem:1000000;disk:1000000;ports:[31000-32000]"
+COUNTS = {"frameworks": 500, "apps": 5000, "starts": 200, "declines": 10000, "deaf": 100, "deaf-apps": 50}
+"""How many there are of each by default: docs/why/security.md says so, too."""
 ASK_EACH_S = 0.1
 PART_S = 300.0
 """After so long a part is given up."""
@@ -343,8 +345,7 @@ async def run(asked: argparse.Namespace) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    counts = {"frameworks": 500, "apps": 5000, "starts": 200, "declines": 10000, "deaf": 100, "deaf-apps": 50}
-    for name, default in counts.items():
+    for name, default in COUNTS.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     for name, amount in {"seconds": 10.0, "patience": 10.0, "memory": 1024.0}.items():
         parser.add_argument(f"--{name}", type=float, default=amount)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "why" / "security.md"
-COMMAND = re.compile(r"(tests/[\w/]+\.py)(?: -k (?:\"([^\"]+)\"|([\w-]+)))?")
-ROWS = [line for line in PAGE.read_text().splitlines() if line.startswith("| ") and "`tests/" in line]
+from tests.support.security_page import COMMAND, ROOT, ROWS
 
 
 def commands() -> list[tuple[str, str]]:
