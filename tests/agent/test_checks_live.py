@@ -26,7 +26,7 @@ async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
 
 def checks_of(agent: LiveAgent, task_id: str) -> list[dict[str, Any]]:
     """Return what the updates of a task said of its checks, in order."""
-    statuses = [update["status"] for update in agent.master.updates(task_id)]
+    statuses = [update["status"] for update in agent.master.news(task_id)]
     names = ("state", "reason", "healthy", "check_status")
     said = [{name: status[name] for name in names if name in status} for status in statuses]
     return [fields for number, fields in enumerate(said) if fields not in said[:number]]

@@ -39,7 +39,7 @@ async def test_who_takes_too_much_is_told_and_ended_and_its_neighbour_is_not(age
     assert words in ended["message"]
     assert ended["message"].endswith("it was ended")
     assert f"{words}; it is ended unless" in await agent.said("greedy", "stderr")
-    told = [u["status"] for u in agent.master.updates("greedy") if words in u["status"].get("message", "")]
+    told = [u["status"] for u in agent.master.news("greedy") if words in u["status"].get("message", "")]
     assert [status["state"] for status in told] == ["TASK_RUNNING", "TASK_FAILED"]
     (card,) = await agent.get("/gpu_shares")
     (modest,) = card["containers"]

@@ -80,7 +80,7 @@ async def test_a_task_gives_its_gpu_to_another_and_goes_on_where_it_stood(agent:
     assert (await ask(agent, "resume", container))[0] == 200
     await until_it_goes_on(agent, "patient")
     await agent.until(lambda: advertised(agent)[-1] == 1)
-    words = [update["status"].get("message", "") for update in agent.master.updates("patient")]
+    words = [update["status"].get("message", "") for update in agent.master.news("patient")]
     assert [word.partition(":")[0].partition(" ")[0] for word in words if "sum" in word or "susp" in word] == [
         "suspended",
         "resumed",
@@ -145,7 +145,7 @@ async def test_a_framework_has_its_task_suspended_and_resumed_and_hears_how_it_w
     await agent.until_said("patient", "round 2\n")
 
     def heard(task_id: str) -> list[str]:
-        return [str(update["status"].get("message", "")) for update in agent.master.updates(task_id)]
+        return [str(update["status"].get("message", "")) for update in agent.master.news(task_id)]
 
     for count in (1, 2):  # a second time, for the first answer may have got lost
         say(agent, "patient", SUSPEND)

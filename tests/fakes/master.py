@@ -79,6 +79,10 @@ class ScriptedMaster:
         found = [document["update"] for document in self.messages("StatusUpdateMessage")]
         return [update for update in found if update["status"]["task_id"]["value"] == task_id]
 
+    def news(self, task_id: str) -> list[Document]:
+        """Return each update once: an agent sends it until it is acknowledged, and after it has registered again."""
+        return list({update["uuid"]: update for update in self.updates(task_id)}.values())
+
     def states(self, task_id: str) -> list[str]:
         return [update["status"]["state"] for update in self.updates(task_id)]
 

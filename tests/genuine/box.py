@@ -147,6 +147,17 @@ class GenuineBox(MesosBox):
             client.stop()
             client.close()
 
+    def until(self, what: str, holds: Callable[[], object], patience_s: float = 120.0) -> None:
+        """Wait as a box's does; what a server or a command refuses, or does not know yet, is asked again."""
+
+        def held() -> object:
+            try:
+                return holds()
+            except (AssertionError, LookupError, ValueError, requests.RequestException) as error:
+                raise Unavailable(str(error)) from error
+
+        super().until(what, held, patience_s)
+
     # --- what is asked --------------------------------------------------------------------------------------------
 
     def marathon(self, method: str, path: str, document: Any = None) -> Any:

@@ -12,7 +12,7 @@ from tests.genuine.box import PATIENT, GenuineBox, MakeBox
 from tests.genuine.releases import Release
 from tests.support.zookeeper import RealZooKeeper
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
 POD = {
     "id": "duo",
@@ -32,7 +32,7 @@ POD = {
                 "exec": {"command": {"shell": "grep -q UUID s/gpus"}},
                 "delaySeconds": 0,
                 "intervalSeconds": 2,
-                "timeoutSeconds": 1,
+                "timeoutSeconds": 30,
             },
             "volumeMounts": [{"name": "shared", "mountPath": "s"}],
         },

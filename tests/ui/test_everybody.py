@@ -14,10 +14,10 @@ from playwright.sync_api import Browser, expect
 
 from mesos_gpu.local.record import Records
 from tests.support.box.live import LiveBox
-from tests.support.ui.browser import NewReader, Reader
+from tests.support.ui.browser import PATIENCE_MS, NewReader, Reader
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(120)]
-expect.set_options(timeout=20_000)
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(300)]
+expect.set_options(timeout=PATIENCE_MS)
 
 LOADING = re.compile("Loading …|正在加载")
 HOSTILE = "<img src=x onerror=alert(1)>\u202etxt.exe\u200f\u001b[31mred" + "x" * 10_000

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 from tests.support.ui.browser import Reader
 from tests.support.ui.large import LargeMarathon, status_event
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 APPS = 1000
 
 

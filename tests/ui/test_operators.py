@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.support.box.live import LiveBox
-from tests.support.ui.browser import Reader
+from tests.support.ui.browser import PATIENCE_MS, Reader
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(120)]
-expect.set_options(timeout=20_000)
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(300)]
+expect.set_options(timeout=PATIENCE_MS)
 
 CONTAINER = {
     "name": "main",

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from tests.support.box.live import LiveBox
 from tests.support.ui.browser import Reader
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def test_the_keys_g_h_lead_to_what_apps_had(site: LiveBox, reader: Reader, tmp_path: Path) -> None:

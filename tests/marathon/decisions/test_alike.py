@@ -76,7 +76,9 @@ def event(move: tuple[Any, ...], state: State, number: int) -> Event:
         case "remove", app_id:
             return RemoveApp(app_id, f"d{number}", force=True)
         case "start", document, run_id:
-            return StartRun(document["id"], run_id)
+            # The API gives each run an id of its own: the same one is never started beside itself.
+            runs = state.jobs[document["id"]].runs if document["id"] in state.jobs else {}
+            return Tick() if run_id in runs else StartRun(document["id"], run_id)
         case "stop", document, run_id:
             return StopRun(document["id"], run_id)
         case "offers", made:

@@ -75,8 +75,16 @@ class LiveBox:
             try:
                 if holds():
                     return
-            except (requests.RequestException, MesosGpuError, ValueError, KeyError, TypeError, AssertionError):
-                pass  # a service that is being restarted does not answer
+            except (
+                requests.RequestException,
+                MesosGpuError,
+                ValueError,
+                LookupError,
+                TypeError,
+                AssertionError,
+                OSError,
+            ):
+                pass  # a service that is being restarted does not answer, and a file that was listed may be gone
             time.sleep(0.1)
         pytest.fail(f"{what}: not within {PATIENCE_S:g} s\n{self.logs()}")
 

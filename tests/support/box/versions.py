@@ -9,7 +9,7 @@ import sqlite3
 import tarfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,8 @@ def die(box: LiveBox) -> None:
     noted = Records(box.work_dir).read()
     assert noted is not None
     for pid in (noted.pid, *(service.pid for service in noted.services().values())):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # a service ends with its supervisor
+            os.kill(pid, signal.SIGKILL)
     box.until("the services have ended", lambda: box.cli("status").returncode == 1)
 
 

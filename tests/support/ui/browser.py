@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, 
 ROOT = Path(__file__).resolve().parents[3]
 TOOLS = ROOT / "tests" / "support" / "ui"
 AXE = "node_modules/axe-core/axe.min.js"
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000
 
 
 def chromium() -> str:
