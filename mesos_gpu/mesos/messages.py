@@ -16,7 +16,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from mesos_gpu.errors import ProtocolError
-from mesos_gpu.mesos.codec import Unusual, plan_of
+from mesos_gpu.mesos.codec import compiled
+from mesos_gpu.mesos.codec.plans import Unusual, plan_of
 from mesos_gpu.mesos.leniency import lenient
 from mesos_gpu.mesos.message_types import enum_names, field_names, is_message, message_class, pool, v1_name
 from mesos_gpu.mesos.resource import Document
@@ -44,7 +45,8 @@ _SILENT_DEFAULTS = frozenset({("Resource", "role"), ("FrameworkInfo", "role")})
 
 def encode(type_name: str, document: Mapping[str, Any]) -> bytes:
     """Return the protobuf bytes of a document. Raises ProtocolError when it does not fit the type."""
-    return _bytes(type_name, _build(type_name, document))
+    data = compiled.encoded(type_name, document)
+    return _bytes(type_name, _build(type_name, document)) if data is None else data
 
 
 def encode_from_v1(internal_type: str, document: Mapping[str, Any]) -> bytes:
@@ -52,6 +54,9 @@ def encode_from_v1(internal_type: str, document: Mapping[str, Any]) -> bytes:
 
     What only the internal message has (`slave_id` beside a task) has its own name. Raises ProtocolError.
     """
+    data = compiled.encoded(internal_type, document, True)
+    if data is not None:
+        return data
     try:
         message = plan_of(internal_type, v1=True).message(document)
     except _NOT_OURS:
@@ -64,6 +69,9 @@ def encode_from_parts(internal_type: str, document: Mapping[str, Any]) -> bytes:
 
     Each of their values is of its field's type, and is not looked at again.
     """
+    data = compiled.encoded(internal_type, document, True)
+    if data is not None:
+        return data
     try:
         return _bytes(internal_type, plan_of(internal_type, v1=True).message_of_parts(document))
     except (*_NOT_OURS, ProtocolError):
@@ -72,7 +80,8 @@ def encode_from_parts(internal_type: str, document: Mapping[str, Any]) -> bytes:
 
 def decode(type_name: str, data: bytes) -> Document:
     """Return the document of protobuf bytes. Raises ProtocolError when they do not parse or miss a required field."""
-    return plan_of(type_name).document(_parse(type_name, data))
+    document = compiled.decoded(type_name, data)
+    return plan_of(type_name).document(_parse(type_name, data)) if document is None else document
 
 
 def decode_to_v1(internal_type: str, data: bytes) -> Document:
@@ -80,7 +89,8 @@ def decode_to_v1(internal_type: str, data: bytes) -> Document:
 
     The one field that v1 has not, `checkpoint` of SlaveInfo, is kept. Raises ProtocolError as `decode`.
     """
-    return plan_of(internal_type, v1=True).document(_parse(internal_type, data))
+    document = compiled.decoded(internal_type, data, True)
+    return plan_of(internal_type, v1=True).document(_parse(internal_type, data)) if document is None else document
 
 
 def evolve(internal_type: str, document: Mapping[str, Any]) -> Document:

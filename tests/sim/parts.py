@@ -28,7 +28,7 @@ PARTS = (
     ("/mesos_gpu/mesos/libprocess.py", "HTTP and libprocess"),
     ("/aiohttp/", "HTTP and libprocess"),
     ("/mesos_gpu/mesos/messages.py", "messages to bytes and back"),
-    ("/mesos_gpu/mesos/codec.py", "messages to bytes and back"),
+    ("/mesos_gpu/mesos/codec/", "messages to bytes and back"),
     ("/tests/sim/loop.py", "the loop and its timers"),
     ("/asyncio/", "the loop and its timers"),
     ("/tests/sim/network.py", "the network"),

@@ -154,6 +154,20 @@ class Plan:
                 )
         return found
 
+    def fields(self) -> list[tuple[FieldDescriptor, str, dict[str, int] | None]]:
+        """Return each field, its name in our words, and of an enum the numbers by the names of our words.
+
+        Of those only that the message takes: v1 may have names for more.
+        """
+        found = []
+        for field in self._descriptor.fields:
+            numbers = None
+            if field.enum_type is not None:
+                taken, names = field.enum_type.values_by_number, self._enum(field).values_by_name
+                numbers = {name: value.number for name, value in names.items() if value.number in taken}
+            found.append((field, self._name(field), numbers))
+        return found
+
     def _name(self, field: FieldDescriptor) -> str:
         """Return a field's name in our words; one that v1 does not have (SlaveInfo's checkpoint) keeps its own."""
         spelled = self._spelled.fields_by_number.get(field.number)
