@@ -27,6 +27,10 @@ MAX_CHUNK_LINE = 1024
 _PID = re.compile(r"^(?P<id>[^@]*)@(?P<ip>[^:@]+):(?P<port>\d{1,5})$")
 _LENGTH = re.compile(r"^[0-9]{1,12}$")
 _SIZE = re.compile(rb"^[0-9a-fA-F]{1,8}$")
+_LONGEST_SIZE = 10
+"""Bytes in the longest line of a chunk's size that is written as libprocess does, its end with it."""
+_END_OF_BODY = b"\r\n0\r\n\r\n"
+"""What follows the one chunk of a message: its end, and the chunk that is none."""
 _AGENT_PREFIX = "libprocess/"
 ACCEPTED = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
@@ -82,16 +86,18 @@ class _Head(NamedTuple):
 
 def encode(sender: Pid, to: Pid, name: str, body: bytes) -> bytes:
     """Return the request that carries a message, as libprocess writes it: one chunk, or no body at all."""
+    pid = f"{sender.id}@{sender.ip}:{sender.port}"
     head = (
         f"POST /{to.id}/{name} HTTP/1.1\r\n"
-        f"User-Agent: {_AGENT_PREFIX}{sender}\r\n"
-        f"Libprocess-From: {sender}\r\n"
+        f"User-Agent: {_AGENT_PREFIX}{pid}\r\n"
+        f"Libprocess-From: {pid}\r\n"
         "Connection: Keep-Alive\r\n"
         f"Host: {to.ip}:{to.port}\r\n"
     )
     if not body:
         return f"{head}\r\n".encode("latin-1")
-    return f"{head}Transfer-Encoding: chunked\r\n\r\n".encode("latin-1") + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    head = f"{head}Transfer-Encoding: chunked\r\n\r\n{len(body):x}\r\n"
+    return b"".join((head.encode("latin-1"), body, _END_OF_BODY))
 
 
 def is_message_head(head: bytes) -> bool:
@@ -121,17 +127,61 @@ class MessageDecoder:
         """Return the messages that `data` completes; after the first unreadable one, `error` is set and none follow."""
         messages: list[Message] = []
         if self.error is None:
-            self._buffer += data
             try:
-                while self._read_head() and self._read_body():
-                    assert self._head is not None
-                    sender, target, name, _ = self._head
-                    messages.append(Message(sender, target, name, bytes(self._body), self._connection))
-                    self._head = None
+                if self._head is None and not self._buffer:
+                    taken = self._take_whole(data, messages)
+                    if taken == len(data):
+                        return messages
+                    self._buffer += data[taken:] if taken else data
+                    self._read_rest(messages)
+                else:
+                    self._buffer += data
+                    if self._read_one(messages):
+                        # What follows came with `data`, so that it is copied here once.
+                        del self._buffer[: self._take_whole(bytes(self._buffer), messages)]
+                        self._read_rest(messages)
             except ProtocolError as error:
                 self.error = error
                 self._buffer.clear()
         return messages
+
+    def _take_whole(self, data: bytes, messages: list[Message]) -> int:
+        """Add the messages that `data` begins with, return how many bytes they are. Raises ProtocolError.
+
+        Those that are there whole and as `encode` writes them, as nearly all are: one chunk, or no body. It ends before
+        anything else, which the functions below read or refuse.
+        """
+        at = 0
+        while 0 <= (end := data.find(b"\r\n\r\n", at)) <= at + _MAX_KNOWN_HEAD:
+            sender, target, name, length = _read_known(data[at : end + 2])
+            end += 4
+            if length is None:
+                line = data.find(b"\r\n", end, end + _LONGEST_SIZE)
+                start = line + 2
+                stop = start + (_chunk_size(data[end:line]) if line > 0 else 0)
+                if stop <= start or not data.startswith(_END_OF_BODY, stop):
+                    break
+                body, at = data[start:stop], stop + len(_END_OF_BODY)
+            elif length == 0:
+                body, at = b"", end
+            else:
+                break
+            messages.append(Message(sender, target, name, body, self._connection))
+        return at
+
+    def _read_rest(self, messages: list[Message]) -> None:
+        while self._read_one(messages):
+            pass
+
+    def _read_one(self, messages: list[Message]) -> bool:
+        """Add the next message of the buffer if it is whole; return whether it is. Raises ProtocolError."""
+        if not (self._read_head() and self._read_body()):
+            return False
+        assert self._head is not None
+        sender, target, name, _ = self._head
+        messages.append(Message(sender, target, name, bytes(self._body), self._connection))
+        self._head = None
+        return True
 
     def _read_head(self) -> bool:
         """Take the head off the buffer unless that is done; return whether it is. Raises ProtocolError."""
@@ -206,6 +256,13 @@ def _read(head: bytes) -> _Head:
     target, _, name = parts[1][1:].partition("/")
     sender = headers.get("libprocess-from") or headers.get("user-agent", "").removeprefix(_AGENT_PREFIX)
     return _Head(Pid.parse(sender), unquote(target), name, length)
+
+
+@lru_cache(maxsize=1024)
+def _chunk_size(digits: bytes) -> int:
+    """Return the bytes in a chunk of this size; 0 for what is none, or too large."""
+    size = int(digits, 16) if _SIZE.match(digits) else 0
+    return size if size <= MAX_BODY else 0
 
 
 # A peer says the same few heads each time; reading one again takes longer than the rest of a message.
