@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from itertools import combinations_with_replacement
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from mesos_gpu.simulated.libraries import CUDA, NVML, USE, simulated_library
 
 _log = logging.getLogger(__name__)
 
+_SCRIPT = Path(__file__).parent.parent / "gpu" / "nvidia-smi"
 FOLDERS = ("bin", "lib", "lib64")
 _PROGRAM_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MOST_LINKS = 40
@@ -57,7 +57,7 @@ def simulated_tree(gpus: Sequence[Gpu], version: str, wiring: Wiring | None = No
     """Return the files of the simulated driver: nvidia-smi, NVML and CUDA where there is a compiler, and the tables
     they read.
     """
-    script = resources.files("mesos_gpu.gpu").joinpath("nvidia-smi").read_bytes()
+    script = _SCRIPT.read_bytes()
     compiled = {name: simulated_library(name) for name in (NVML, CUDA)}
     use = simulated_library(USE)
     return (

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 
 _log = logging.getLogger(__name__)
@@ -44,8 +43,8 @@ def simulated_library(name: str = NVML, kept: Path = _KEPT) -> bytes | None:
     What was compiled is kept in the folder `kept`, under a name made of its text and of this machine's processor, as
     Python keeps what it compiles; where that cannot be written, the next call compiles again.
     """
-    texts = resources.files("mesos_gpu.simulated")
-    source = b"\n".join(texts.joinpath(text).read_bytes() for text in SOURCES[name])
+    # importlib.resources would bring zipfile into every agent.
+    source = b"\n".join(Path(__file__).with_name(text).read_bytes() for text in SOURCES[name])
     options = [*_FOR_ALL, *_OPTIONS[name]]
     mark = hashlib.sha256(b"\0".join([source, *map(str.encode, options), platform.machine().encode()])).hexdigest()
     place = kept / f"{name.partition('.')[0]}-{mark[:16]}.so"
