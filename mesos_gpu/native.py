@@ -27,8 +27,13 @@ class Table(Protocol):
         """Return the bytes of a document, or a table that has to be filled first, or None."""
 
 
+def switched_off() -> bool:
+    """Return whether this program's environment does without it."""
+    return os.environ.get("MESOS_GPU_PURE_PYTHON", "") not in ("", "0")
+
+
 def _table_class() -> type[Any] | None:
-    if os.environ.get("MESOS_GPU_PURE_PYTHON", "") not in ("", "0"):
+    if switched_off():
         return None
     try:
         import mesos_gpu_codec

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support import codec
 from tests.support.histories import register_profiles
 
 # jsonschema checks no IRI for us. Where this is installed (the bill of materials brings it), importing jsonschema takes
@@ -48,6 +49,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 _config: list[pytest.Config] = []
+
+
+def pytest_report_header() -> str:
+    return f"codec of messages: {codec.in_use()}"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

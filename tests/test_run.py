@@ -15,6 +15,7 @@ PYTHON = """#!/bin/sh
 # A Python that makes environments of itself and writes down what it is asked for.
 case "$1 $2" in
     "-c "*) exit ;;
+    "tools/make_codec.py "*) [ ! -e no-compiler ] || { echo "no C compiler is here" >&2; exit 1; } ;;
     "-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && : >"$3/bin/pip" && chmod +x "$3/bin/pip" ;;
     "-m pip")
         case "$*" in
@@ -32,10 +33,15 @@ class Clone:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.compiled = 0
+        """How often the codec was, of what `installed` has looked at."""
         for name in FILES:
             shutil.copy(ROOT / name, folder)
         (folder / "compat" / "http-parser").mkdir(parents=True)
         shutil.copy(ROOT / "compat/http-parser/pyproject.toml", folder / "compat/http-parser")
+        shutil.copytree(ROOT / "native", folder / "native")
+        (folder / "tools").mkdir()
+        shutil.copy(ROOT / "tools/make_codec.py", folder / "tools")
         self.python = folder / "its-python"
         self.python.write_text(PYTHON)
         self.python.chmod(0o755)
@@ -51,6 +57,7 @@ class Clone:
         asked = self.folder / "asked"
         lines = asked.read_text().splitlines() if asked.exists() else []
         asked.unlink(missing_ok=True)
+        self.compiled += lines.count("tools/make_codec.py")
         return [line.split()[-1] for line in lines if line.startswith("-m pip")]
 
 
@@ -88,6 +95,31 @@ def test_what_running_needs_is_installed_anew_when_its_versions_change_and_so_is
         lock.write("# other versions\n")
     assert (clone.run("demo").returncode, clone.installed()) == (0, RUNNING)
     assert (clone.run("test", "fast").returncode, clone.installed()) == (0, TESTING)
+
+
+@pytest.mark.root
+def test_the_codec_is_compiled_once_and_anew_when_it_changes(clone: Clone) -> None:
+    for words, compiled in ((["demo"], 1), (["demo"], 1), (["test", "fast"], 1), (["demo"], 1)):
+        assert clone.run(*words).returncode == 0
+        clone.installed()
+        assert clone.compiled == compiled
+    (clone.folder / "native" / "flags.txt").write_text("-O3\n")
+    clone.run("demo")
+    clone.run("demo")
+    assert (clone.installed(), clone.compiled) == ([], 2)
+
+
+@pytest.mark.root
+def test_where_the_codec_cannot_be_compiled_it_is_said_once_and_nothing_fails(clone: Clone) -> None:
+    (clone.folder / "no-compiler").touch()
+    first, again = clone.run("demo"), clone.run("demo")
+    assert (first.returncode, "no C compiler is here\n" in first.stderr) == (0, True), first.stderr
+    assert (again.returncode, again.stderr) == (0, "")
+    (clone.folder / "no-compiler").unlink()
+    clone.run("demo")
+    clone.run("demo")
+    clone.installed()
+    assert clone.compiled == 1
 
 
 @pytest.mark.root

@@ -1,6 +1,7 @@
-"""Compiles native/ for this Python: .venv/bin/python tools/make_codec.py [FOLDER]
+"""Compiles native/ for this Python: .venv/bin/python tools/make_codec.py [FOLDER | --check]
 
-Into this environment if no folder is named; a second or two. Without pip, which would fetch what it builds wheels with.
+--check compiles it into nothing, and asks gcc's analyzer as well. Else it goes into this environment if no folder is
+named; a second or two. Without pip, which would fetch what it builds wheels with.
 Where there is no C compiler, or no header of this Python's, it says so and nothing is lost but speed. What it builds is
 for any Python from 3.10 on (PEP 384), on this kind of machine.
 """
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,8 +48,30 @@ def compile_codec(folder: Path, flags: Sequence[str] = ()) -> Path:
     return made
 
 
+def check() -> int:
+    """Compile it, and tell what compiler and analyzer have to say; return whether they have."""
+    why = lacking()
+    if why is not None:
+        print(f"make_codec: not checked: {why}", file=sys.stderr)
+        return False
+    analyzer = ["-fanalyzer"] if "Free Software Foundation" in _said("cc", "--version") else []  # gcc
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            compile_codec(Path(folder), analyzer)
+        except subprocess.CalledProcessError as error:
+            print(error.stderr, file=sys.stderr)
+            return True
+    return False
+
+
+def _said(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 def main(folder: str = sysconfig.get_path("platlib")) -> int:
     """Compile it, or say why not."""
+    if folder == "--check":
+        return check()
     why = lacking()
     if why is None:
         try:

@@ -95,15 +95,12 @@ def decode_to_v1(internal_type: str, data: bytes) -> Document:
 
 def evolve(internal_type: str, document: Mapping[str, Any]) -> Document:
     """Return the v1 document of an internal one, such as `mesos.SlaveInfo`; the wire form of both is the same."""
-    data = _build(internal_type, document).SerializePartialToString()
-    v1_type = v1_name(internal_type)
-    return plan_of(v1_type).document(_parse(v1_type, data, partial=True))
+    return _translated(internal_type, v1_name(internal_type), document)
 
 
 def devolve(internal_type: str, document: Mapping[str, Any]) -> Document:
     """Return the internal document, of type `internal_type`, of a v1 one."""
-    data = _build(v1_name(internal_type), document).SerializePartialToString()
-    return plan_of(internal_type).document(_parse(internal_type, data, partial=True))
+    return _translated(v1_name(internal_type), internal_type, document)
 
 
 def check(type_name: str, document: object) -> str | None:
@@ -142,6 +139,15 @@ def with_defaults(type_name: str, document: Mapping[str, Any]) -> Document:
     Source: Mesos 3rdparty/stout/include/stout/protobuf.hpp, JSON of a protobuf.
     """
     return _filled(_fillings(type_name), document)
+
+
+def _translated(from_type: str, to_type: str, document: Mapping[str, Any]) -> Document:
+    """Return the document of another type with the same wire form; required fields may be missing in both."""
+    data = compiled.encoded(from_type, document)
+    if data is None:
+        data = _build(from_type, document).SerializePartialToString()
+    found = compiled.decoded(to_type, data)
+    return plan_of(to_type).document(_parse(to_type, data, partial=True)) if found is None else found
 
 
 def _bytes(type_name: str, message: Message) -> bytes:

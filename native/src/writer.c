@@ -258,6 +258,8 @@ static bool find_fields(const struct table *table, PyObject *document, PyObject 
     PyObject *name, *value;
     Py_ssize_t position = 0;
     size_t next = 0;
+    for (size_t at = 0; at < table->count; at++)
+        values[at] = NULL;
     while (PyDict_Next(document, &position, &name, &value)) {
         size_t at = next;
         while (at < table->count && table->fields[at].name != name)
@@ -281,7 +283,7 @@ static bool find_fields(const struct table *table, PyObject *document, PyObject 
 
 static bool write_message(struct writer *writer, struct table *table, PyObject *document, unsigned depth)
 {
-    PyObject *values[MAX_NUMBER]; /* of the fields whose numbers are in `there` */
+    PyObject *values[MAX_NUMBER]; /* by the place of their field; NULL where it has none */
     uint64_t there = 0;
     if (!table->filled) {
         *writer->unfilled = table;
@@ -291,13 +293,11 @@ static bool write_message(struct writer *writer, struct table *table, PyObject *
         return false;
     if (!find_fields(table, document, values, &there) || (there & table->required) != table->required)
         return false;
-    for (size_t at = table->count; there != 0 && at > 0; at--) {
+    for (size_t at = table->count; at > 0; at--) {
         const struct field *field = &table->fields[at - 1];
-        uint64_t bit = (uint64_t)1 << field->number;
-        if (!(there & bit))
-            continue;
-        there &= ~bit;
         PyObject *value = values[at - 1];
+        if (value == NULL)
+            continue;
         bool done = field->kind == KIND_MAP ? field->repeated && write_map(writer, field, value, depth)
                     : field->repeated       ? write_list(writer, field, value, depth)
                                             : write_value(writer, field, value, depth);

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.mesos.codec import compiled
+from tests.support.histories import examples
 from tests.support.mesos_documents import TYPES
 from tests.support.places import ROOT
 from tools import make_codec
@@ -42,13 +43,15 @@ def tortured(folder: Path, preloaded: str, rounds: int) -> subprocess.CompletedP
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_it_looks_at_no_byte_that_is_not_its_own(tmp_path: Path) -> None:
     preloaded = sanitizer()
     make_codec.compile_codec(tmp_path, SANITIZED)
-    done = tortured(tmp_path, preloaded, rounds=5)
+    rounds = examples(5)
+    done = tortured(tmp_path, preloaded, rounds)
     assert done.returncode == 0, done.stdout + done.stderr
     counted = [int(number) for number in done.stdout.split()]
-    assert all(count > 100 * 5 for count in counted[:4]), counted
+    assert all(count > 500 * rounds for count in counted[:4]), counted
 
 
 @pytest.mark.slow
