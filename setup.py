@@ -73,6 +73,9 @@ KUBERNETES = ["grpcio>=1.60"]
 # The tree of cGPU's /proc/cgpu_km, over libfuse of the system.
 FUSE = ["mfusepy>=3.0"]
 
+# Messages compiled, from native/; like http-parser above its wheel lies beside ours, and in no public index.
+CODEC = ["mesos-gpu-codec==1.0.0+mesosgpu.1"]
+
 # Plots of mesos-gpu replay.
 PLOTS = ["matplotlib>=3.7"]
 
@@ -82,6 +85,7 @@ setup(
         "dev": [*DEV, *KUBERNETES, *FUSE, *PLOTS],
         "kubernetes": KUBERNETES,
         "fuse": FUSE,
+        "codec": CODEC,
         "plots": PLOTS,
     },
     # schemas/ lies at the top for people and editors, and is installed inside our package.

@@ -95,7 +95,9 @@ def _environment(staged: Path, dist: Path, version: str) -> None:
     home = staged / HOME.relative_to("/")
     subprocess.run([PYTHON, "-m", "venv", "--without-pip", home], check=True)
     pip = [sys.executable, "-m", "pip", "--python", home / "bin" / "python3", "install", "-q", "--no-compile"]
-    pip += ["--disable-pip-version-check", "--find-links", dist, f"mesos-gpu=={version}"]
+    # The package is for this kind of machine anyway.
+    extra = "[codec]" if list(dist.glob("mesos_gpu_codec-*.whl")) else ""
+    pip += ["--disable-pip-version-check", "--find-links", dist, f"mesos-gpu{extra}=={version}"]
     subprocess.run(pip, check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
     for script in (home / "bin").iterdir():
         if script.is_symlink():

@@ -17,6 +17,8 @@ def test_the_package_runs_an_app_and_leaves_nothing_when_it_is_purged(package: P
     shutil.copy(package, debian.root / "root")
     before = _files(debian.root)
     debian.run("apt-get", "install", "-y", "-qq", "--no-install-recommends", f"/root/{package.name}")
+    ask = "from mesos_gpu.native import TABLE; print(TABLE)"
+    assert "mesos_gpu_codec" in debian.run("/usr/lib/mesos-gpu/bin/python3", "-c", ask)
     master, agent, marathon = free_port(), free_port(), free_port()
     _set(debian, "master", MESOS_PORT=master)
     _set(debian, "agent", MESOS_PORT=agent, MESOS_MASTER=f"127.0.0.1:{master}", MESOS_GPU_DRIVER="simulated")

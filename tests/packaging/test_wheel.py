@@ -51,10 +51,13 @@ def test_the_wheel_holds_what_a_user_looks_for(dist: Path, path: str) -> None:
 
 
 def test_the_sdist_holds_all_that_it_takes_to_build_it_again(dist: Path, tmp_path: Path) -> None:
-    with tarfile.open(next(dist.glob("*.tar.gz"))) as archive:
+    with tarfile.open(next(dist.glob("mesos_gpu-*.tar.gz"))) as archive:
         archive.extractall(tmp_path, filter="data")
     folder = tmp_path / f"mesos_gpu-{__version__}"
     assert (folder / "compat" / "http-parser" / "pyproject.toml").exists()
+    for source in (places.ROOT / "native").rglob("*.[cht]*"):
+        if "build" not in source.parts and "egg-info" not in str(source):
+            assert (folder / source.relative_to(places.ROOT)).exists(), source
     again = tmp_path / "again"
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", again, folder], check=True, capture_output=True
@@ -64,6 +67,53 @@ def test_the_sdist_holds_all_that_it_takes_to_build_it_again(dist: Path, tmp_pat
         zipfile.ZipFile(next(dist.glob("mesos_gpu-*.whl"))) as wheel,
     ):
         assert sorted(rebuilt.namelist()) == sorted(wheel.namelist())
+
+
+def test_the_compiled_codec_is_a_wheel_of_its_own_and_its_sdist_compiles(dist: Path, tmp_path: Path) -> None:
+    (wheel,) = dist.glob("mesos_gpu_codec-*.whl")
+    assert "-cp310-abi3-linux_" in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if ".dist-info/" not in name]
+        (about,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        metadata = message_from_bytes(archive.read(about))
+    assert names == ["mesos_gpu_codec.abi3.so"]
+    assert metadata["License-Expression"] == "Apache-2.0"
+    with zipfile.ZipFile(next(dist.glob("mesos_gpu-*.whl"))) as ours:
+        required = message_from_bytes(ours.read(f"mesos_gpu-{__version__}.dist-info/METADATA"))
+    (asked,) = [line for line in required.get_all("Requires-Dist") or [] if line.startswith("mesos-gpu-codec")]
+    assert asked == f'mesos-gpu-codec=={metadata["Version"]}; extra == "codec"'
+    (sdist,) = dist.glob("mesos_gpu_codec-*.tar.gz")
+    again = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, sdist]
+    subprocess.run(again, check=True, capture_output=True)
+    assert [path.name for path in tmp_path.iterdir()] == [wheel.name]
+
+
+@pytest.mark.parametrize("version", sorted(pythons()))
+def test_one_wheel_of_the_codec_serves_every_python(version: str, dist: Path, tmp_path: Path) -> None:
+    (wheel,) = dist.glob("mesos_gpu_codec-*.whl")
+    python = pythons()[version]
+    subprocess.run([python, "-m", "venv", "--without-pip", tmp_path / "environment"], check=True)
+    inside = tmp_path / "environment" / "bin" / "python"
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        inside,
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        "--no-index",
+    ]
+    subprocess.run([*pip, wheel], check=True)
+    program = """
+from mesos_gpu_codec import Table
+table = Table()
+table.fill([(1, "value", "string", False, True, None)])
+print(table.decode(b"\\n\\x01t"), table.encode({"value": "t"}))
+"""
+    done = subprocess.run([inside, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("{'value': 't'} b'\\n\\x01t'\n", "")
 
 
 @pytest.fixture(params=sorted(pythons()), ids=lambda version: f"python{version}")
