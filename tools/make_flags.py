@@ -23,6 +23,8 @@ Each flag may also be given in the environment, as the prefix and its name in ca
 A value `file:///path` stands for the content of that file. Booleans are switched off by `--no-NAME`. All services take
 `--ready_file=PATH`, written once they can be used, and `--max_log_size=10MB`: where standard error is a file, a new one
 is begun when it is full, and four older ones are kept.
+`MESOS_GPU_PURE_PYTHON=1` in the environment does without the compiled codec
+([install.md](../start/install.md#the-compiled-codec)).
 """
 FOREIGN_HEAD = """
 ## Flags of mesos-agent that mesos-gpu-agent knows and does not act on
