@@ -27,6 +27,8 @@ def lacking() -> str | None:
     header = Path(sysconfig.get_path("include")) / "Python.h"
     if shutil.which("cc") is None:
         return "no C compiler (cc) is here"
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "this Python is one without a global lock, which has no stable ABI"
     return None if header.exists() else f"{header} is not here"
 
 

@@ -126,9 +126,12 @@ static PyObject *table_fill(PyObject *self, PyObject *rows)
         goto failed;
     for (uint32_t last = 0; made < count; last = fields[made - 1].number) {
         bool needed = false;
-        PyObject *row = PyList_GetItem(rows, (Py_ssize_t)made); /* borrowed; no row is looked at again */
+        PyObject *row = PyList_GetItem(rows, (Py_ssize_t)made);
         struct field *field = &fields[made++];
-        if (row == NULL || !read_field(field, row, Py_TYPE(self), &needed))
+        Py_XINCREF(row); /* what says whether a field is required may have code of its own, which may change the list */
+        bool done = row != NULL && read_field(field, row, Py_TYPE(self), &needed);
+        Py_XDECREF(row);
+        if (!done)
             goto failed;
         if (field->number <= last) {
             wrong("fields need the order of their numbers");

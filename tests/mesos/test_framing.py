@@ -53,6 +53,44 @@ def test_messages_are_the_same_for_any_splitting(bodies: list[tuple[bytes, bool]
     assert decoder.error is None
 
 
+HEAD = b"POST /master/m HTTP/1.1\r\nLibprocess-From: a@1.2.3.4:5\r\n"
+FORMS = st.sampled_from(
+    [
+        *(b"Transfer-Encoding: chunked\r\n\r\n%b" % body for body in (b"2\r\nab\r\n0\r\n\r\n", b"0\r\n\r\n")),
+        *(b"Transfer-Encoding: Chunked\r\n\r\n%b" % body for body in (b"1\r\na\r\n1\r\nb\r\n0\r\n\r\n", b"00\r\n\r\n")),
+        *(
+            b"Transfer-Encoding: chunked\r\n\r\n%b" % body
+            for body in (b" 2 ;x=1\r\nab\r\n0\r\n\r\n", b"A\r\n" + b"\r\n" * 6)
+        ),
+        *(b"Content-Length: %d\r\n\r\n%b" % (size, b"c" * size) for size in (0, 1, 3)),
+        b"\r\n",
+        b"X: %b\r\n\r\n" % (b"x" * 2000),
+        b"Content-Length: -1\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n4000001\r\n",
+    ]
+)
+
+
+@given(st.lists(FORMS, max_size=6), cuts, st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=2))
+def test_messages_at_once_and_byte_by_byte_are_the_same_and_so_is_what_is_wrong(
+    forms: list[bytes], where: list[int], spoiled: list[tuple[int, int]]
+) -> None:
+    data = bytearray(b"".join(HEAD + form for form in forms))
+    for at, byte in spoiled:
+        if at < len(data):
+            data[at] = byte
+
+    def read(parts: list[bytes]) -> tuple[list[libprocess.Message], str]:
+        decoder = MessageDecoder(7)
+        messages = [message for part in parts for message in decoder.feed(part)]
+        return messages, str(decoder.error)
+
+    slowly = read([bytes([byte]) for byte in data])
+    assert read([bytes(data)]) == slowly
+    assert read(pieces(bytes(data), where)) == slowly
+
+
 def test_a_percent_encoded_process_id_is_decoded() -> None:
     (message,) = MessageDecoder().feed(
         b"POST /slave%281%29/mesos.internal.X HTTP/1.1\r\nUser-Agent: libprocess/master@1.2.3.4:5050\r\n\r\n"

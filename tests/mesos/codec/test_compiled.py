@@ -328,6 +328,20 @@ def test_a_table_that_is_filled_stays_as_it_is() -> None:
     assert one.encode({"other": 1}) is None
 
 
+def test_rows_that_change_while_they_are_read_end_in_an_error() -> None:
+    table: Any = compiled.TABLE
+    rows: list[Any] = []
+
+    class Required:
+        def __bool__(self) -> bool:
+            rows.clear()
+            return True
+
+    rows += [(number, f"name_{number}" * 9, "string", False, Required(), None) for number in (1, 2, 3)]
+    with pytest.raises(IndexError):
+        table().fill(rows)
+
+
 @pytest.mark.parametrize(
     "rows",
     [
