@@ -31,8 +31,9 @@ POD = {
             "healthCheck": {
                 "exec": {"command": {"shell": "grep -q UUID s/gpus"}},
                 "delaySeconds": 0,
-                "intervalSeconds": 2,
-                "timeoutSeconds": 30,
+                "intervalSeconds": 6,
+                "timeoutSeconds": 5,
+                "maxConsecutiveFailures": 100,
             },
             "volumeMounts": [{"name": "shared", "mountPath": "s"}],
         },
