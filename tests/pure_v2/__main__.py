@@ -29,8 +29,10 @@ ROOT = Path(__file__).absolute().parents[2]
 GUEST = Path(__file__).with_name("guest")
 TESTS = (
     "tests/container/cgroups",
+    "tests/container/life/test_hardening.py",
     "tests/container/life/test_limits.py",
     "tests/container/life/test_changing.py",
+    "tests/container/life/test_nested.py",
     "tests/isolator/test_device_program.py",
     "tests/cluster/test_programs.py",
     "tests/agent/test_sharing_live.py",
@@ -39,8 +41,9 @@ TESTS = (
     "tests/box/test_main_job.py::test_simple_gpu_test_json_runs_on_a_gpu_of_its_own",
     "tests/box/test_demo.py",
 )
-"""One for each thing that stands on cgroups: devices, limits, freezers and kills under either runtime; the programs;
-cards that are shared and suspended; users' numbers; a box, and the demo."""
+"""One for each thing that stands on cgroups: devices, limits, freezers and kills under either runtime; what a task sees
+of cgroups, and may do; containers and sessions in others; the programs; cards that are shared and suspended; users'
+numbers; a box, and the demo."""
 ALL = (
     *("tests/container", "tests/isolator", "tests/sharing", "tests/cluster/test_programs.py"),
     *(

@@ -34,6 +34,17 @@ def make_like_parent(folder: Path) -> None:
             (folder / name).write_text((folder.parent / name).read_text())
 
 
+def make_fit(folder: Path) -> None:
+    """Make a cgroup of version 2, or take the one that is there, so that processes can be put into it. Raises OSError.
+
+    Where runc has made a nested container's cgroup, that and what is beside it can only be threaded ones: anything else
+    takes no process (EOPNOTSUPP) until it is one, too. Source: kernel documentation, cgroup-v2, "Threads".
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if (read_text(folder / "cgroup.type") or "").strip() == "domain invalid":
+        (folder / "cgroup.type").write_text("threaded")
+
+
 def read_pids(folder: Path, name: str = "cgroup.procs") -> frozenset[int]:
     """Return the numbers in `cgroup.procs` (or a file of that kind) of a folder and all below it.
 

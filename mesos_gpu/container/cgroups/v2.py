@@ -10,6 +10,7 @@ from pathlib import Path
 from mesos_gpu.container.cgroups.files import (
     Column,
     Statistics,
+    make_fit,
     make_root,
     read_number,
     read_pids,
@@ -79,8 +80,10 @@ class CgroupsV2:
 
     def make(self, container_id: ContainerId) -> tuple[Path, ...]:
         """Make it, with the limits of what it lies in; return the file that takes processes."""
-        folder = self._root / cgroup_of(container_id)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = self._root
+        for part in cgroup_of(container_id).split("/"):
+            folder = folder / part
+            make_fit(folder)
         return (folder / "cgroup.procs",)
 
     def beside(self, container_id: ContainerId) -> tuple[Path, ...]:

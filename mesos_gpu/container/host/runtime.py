@@ -80,15 +80,23 @@ class Runtime(Struct, frozen=True):
         run = (str(self.path), *self.arguments(bundle), *manager, "run", "--detach", *terminal, "--pid-file")
         return within((*beside, *enter), run)
 
-    def entering(self, parent: Path, parent_id: str, bundle: Path, enter: Sequence[Path], cgroup: str) -> list[str]:
+    def entering(
+        self, parent: Path, parent_id: str, bundle: Path, enter: Sequence[Path], cgroup: str | None
+    ) -> list[str]:
         """Return the command that runs `bundle`/process.json in the container `parent_id`, whose bundle is `parent`.
 
-        `cgroup` is where, below the container's own; `enter` are the control files of the same.
+        `cgroup` is where, below the container's own, None for whom it is enough to be started there; `enter` are the
+        control files of the same.
         """
         own = (f"--root={parent / 'state'}", f"--log={bundle / 'runtime.log'}", "--log-format=json")
         return [
             *within(enter, (str(self.path), *own)),
-            *("exec", f"--cgroup={cgroup}", f"--process={bundle / 'process.json'}", f"--pid-file={bundle / 'pid'}"),
+            *(
+                "exec",
+                *(() if cgroup is None else (f"--cgroup={cgroup}",)),
+                f"--process={bundle / 'process.json'}",
+                f"--pid-file={bundle / 'pid'}",
+            ),
         ]
 
     def complaint(self, bundle: Path) -> str | None:

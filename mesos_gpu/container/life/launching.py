@@ -292,7 +292,9 @@ class Launcher:
         write_private(bundle / "process.json", msgspec.json.encode(document))
         runtime, files = self._conmon.runtime, self._cgroups.make(config.container_id)
         enter = files if runtime.leaves_cgroup else ()
-        cgroup = cgroup_of(config.container_id)[len(cgroup_of(parent_id)) + 1 :]
+        cgroup = None
+        if not (is_nested(parent_id) and runtime.leaves_cgroup):  # of such a container crun knows no cgroup to go below
+            cgroup = cgroup_of(config.container_id)[len(cgroup_of(parent_id)) + 1 :]
         command = runtime.entering(self._bundles / parent_id, parent_id, bundle, enter, cgroup)
         if config.terminal:
             command.append(f"--console-socket={bundle / 'console'}")

@@ -171,7 +171,11 @@ def test_processes_of_a_threaded_cgroup_are_known_and_killed() -> None:
             with pytest.raises(OSError, match="not supported"):
                 (threaded / "cgroup.procs").read_text()
             assert cgroups.pids("c.n") == cgroups.pids("c") == {process.pid}
-            cgroups.kill("c.n")
+            for session in ("c.session", "c.n.session"):
+                (processes,) = cgroups.make(session)
+                processes.write_text(str(process.pid))
+                assert cgroups.pids(session) == cgroups.pids("c") == {process.pid}
+            cgroups.kill("c.n.session")
             assert process.wait() == -9
         finally:
             process.kill()

@@ -90,6 +90,15 @@ def test_any_of_the_known_inits_will_do(bin_only: Path) -> None:
     assert find_init() == (str(bin_only / "catatonit"), "--")
 
 
+def test_who_is_started_in_its_cgroup_is_sent_to_no_other(tmp_path: Path) -> None:
+    """crun knows no cgroup of a nested container, and would look for the one below it at the root of all."""
+    crun, enter = Runtime("crun", Path("/usr/bin/crun")), [Path("/sys/fs/cgroup/p/mesos/c/mesos/s/cgroup.procs")]
+    words = crun.entering(tmp_path, "p.c", tmp_path, enter, None)
+    assert not [word for word in words if word.startswith("--cgroup=")]
+    assert f"echo $$ > {enter[0]}" in words[2]
+    assert "--cgroup=mesos/s" in crun.entering(tmp_path, "p", tmp_path, enter, "mesos/s")
+
+
 def test_a_complaint_is_what_the_runtime_logged_as_an_error(tmp_path: Path) -> None:
     crun = Runtime("crun", Path("/usr/bin/crun"))
     assert crun.complaint(tmp_path) is None
