@@ -156,27 +156,35 @@ class Torture:
         assert data == written, (type_name, document)
 
 
-def without_memory(type_name: str, document: Document, data: bytes) -> int:
-    """Read and write a message while one allocation fails, each in turn; return how many failures were told."""
+def without_memory(work: Callable[[], Any]) -> int:
+    """Do something while one allocation fails, each in turn; return how many failures were told."""
     try:
         from _testcapi import remove_mem_hooks, set_nomemory  # type: ignore[import-not-found]
     except ImportError:  # Debian has it in a package of its own
         return 0
-    told, calls = 0, ((compiled.decoded, data), (compiled.encoded, document))
-    for call, argument in calls:
-        call(type_name, argument)  # type: ignore[operator]
-        failed, at = True, 0
-        while failed and at < 200:
+    work()
+    told, failed = 0, True
+    while failed and told < 500:
+        set_nomemory(told, told + 1)
+        try:
+            work()
             failed = False
-            set_nomemory(at, at + 1)
-            try:
-                call(type_name, argument)  # type: ignore[operator]
-            except MemoryError:
-                failed = True
-            finally:
-                remove_mem_hooks()
-            told, at = told + failed, at + 1
+        except MemoryError:
+            told += 1
+        finally:
+            remove_mem_hooks()
     return told
+
+
+def every_way(type_name: str, document: Document, data: bytes) -> list[Callable[[], Any]]:
+    """What may run out of memory: reading, writing, and what a type's table is filled with."""
+    made: Any = TABLE
+    rows = compiled.rows(type_name, False)
+    return [
+        lambda: compiled.decoded(type_name, data),
+        lambda: compiled.encoded(type_name, document),
+        lambda: made().fill(rows),
+    ]
 
 
 def main(folder: str, seed: str, rounds: str) -> None:
@@ -189,7 +197,7 @@ def main(folder: str, seed: str, rounds: str) -> None:
             document = document_of(chance, type_name)
             data = in_python(messages.encode, type_name, document)
             if number == 0:
-                told += without_memory(type_name, document, data)
+                told += sum(map(without_memory, every_way(type_name, document, data)))
             spoiled = copy.deepcopy(document)
             spoil(chance, spoiled)
             for v1 in (False, True):

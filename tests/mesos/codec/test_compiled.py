@@ -239,6 +239,7 @@ def test_every_type_has_a_table_of_all_its_fields(type_name: str) -> None:
 
 
 TASK_ID, LABEL, SCALAR, STATUS = "mesos.TaskID", "mesos.Label", "mesos.Value.Scalar", "mesos.TaskStatus"
+SECRET = "mesos.Secret"
 
 
 def nested(levels: int) -> bytes:
@@ -306,6 +307,46 @@ def test_entries_of_a_map_are_written_in_the_order_of_their_keys(keys: list[str]
     task = {"name": "t", "task_id": {"value": "t"}, "slave_id": {"value": "s"}, "limits": limits}
     ours = compiled.encoded("mesos.TaskInfo", task)
     assert ours == (in_python(messages.encode, "mesos.TaskInfo", task) if usual else None)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 95, 96, 97, 5000])
+def test_bytes_are_base64_as_python_writes_it(size: int) -> None:
+    data = bytes(at * 37 % 256 for at in range(size))
+    wire = b"\x08\x02\x1a" + sized(b"\x0a" + sized(data))
+    document = compiled.decoded(SECRET, wire)
+    assert document == {"type": "VALUE", "value": {"data": base64.b64encode(data).decode()}}
+    assert compiled.encoded(SECRET, document) == wire
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["AAE", "AAF=", "AB==", "AA=A", "A===", "====", "AA==AA==", "AAAA====", "_-8=", "AA\n=", "A", "ÄÄA=", "A\0A="],
+)
+def test_bytes_that_are_written_otherwise_are_left_to_python(text: str) -> None:
+    assert compiled.encoded(SECRET, {"type": "VALUE", "value": {"data": text}}) is None
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        [],
+        [(1, "key", "string", False, False, None)],
+        [(1, "key", "string", False, False, None), (3, "value", "string", False, False, None)],
+        [(1, "key", "int32", False, False, None), (2, "value", "string", False, False, None)],
+        [(1, "key", "string", True, False, None), (2, "value", "string", False, False, None)],
+        [(1, "key", "string", False, False, None), (2, "value", "string", True, False, None)],
+        [(1, "key", "string", False, False, None), (2, "value", "other", False, False, None)],
+    ],
+)
+def test_entries_that_are_none_of_a_map_are_left_to_python(entry: list[Any]) -> None:
+    table: Any = compiled.TABLE
+    map_of, of = table(), table()
+    of.fill(entry)
+    map_of.fill([(1, "map", "map", True, False, of), (2, "one", "map", False, False, of)])
+    assert map_of.encode({"map": {"a": "b"}}) is None
+    assert map_of.encode({"one": {"a": "b"}}) is None
+    for number in (b"\x0a", b"\x12"):
+        assert map_of.decode(number + sized(b"\x0a\x01a\x12\x01b")) is None
 
 
 def test_only_bytes_are_read() -> None:
