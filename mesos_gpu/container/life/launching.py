@@ -227,10 +227,10 @@ class Launcher:
 
     def _share_limits(self, container_id: ContainerId, document: dict[str, Any]) -> tuple[Path, ...]:
         """Put a container under its parent's limits; return the files that its process enters its cgroup by."""
-        enter = self._cgroups.make(container_id)
         if self._conmon.runtime.leaves_cgroup:
             del document["linux"]["cgroupsPath"], document["linux"]["resources"]
-            return enter
+            return self._cgroups.make(container_id)
+        # runc makes its own, and refuses one of version 2 that is threaded already.
         document["linux"]["resources"] = self._policy_of(parent_of(container_id) or container_id)
         return ()
 
