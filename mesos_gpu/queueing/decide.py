@@ -50,18 +50,26 @@ def decide(
     kept: Promise | None = None
     fits: dict[str, int] = {}
     ending: tuple[str, ...] = ()
+    counted: dict[tuple[object, ...], int] = {}
+    """How many members fit of all that ask for the same, until something starts."""
     for ask in sorted(asks, key=lambda each: (each.rank, each.id)):
+        same = ask.demand, ask.size, ask.one_per_host, ask.machines
         for number in range(ask.units):
-            spared = kept.spares(ask, now_s) if kept is not None else None
-            members = places(ask, left, prefer(ask.id), spared)
+            if same not in counted:
+                counted[same] = members_that_fit(ask, left)
+            members = None
+            if counted[same] == ask.size:
+                spared = kept.spares(ask, now_s) if kept is not None else None
+                members = places(ask, left, prefer(ask.id), spared)
             if members is None:
-                fits[ask.id] = members_that_fit(ask, left)
+                fits[ask.id] = counted[same]
                 if kept is None:
                     ending = give_way(ask, left, tasks, now_s) if taking else ()
                     tasks = [_told(task, now_s) if task.unit in ending else task for task in tasks]
                     kept = promise(ask, left, tasks)
                 break
             starts.append(Start(ask.id, members))
+            counted.clear()
             for name, count in members.items():
                 for _ in range(count):
                     left[name] = taken(left[name], ask.demand)

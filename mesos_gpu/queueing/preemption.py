@@ -15,6 +15,8 @@ def give_way(ask: Ask, free: Free, running: Sequence[Running], now_s: float) -> 
 
     None either while it will fit once those have ended whose end has been asked for.
     """
+    if not any(_gives_way(task, ask) for task in running):
+        return ()
     soon = with_ended(free, (task for task in running if task.ending))
     if places(ask, soon) is not None:
         return ()

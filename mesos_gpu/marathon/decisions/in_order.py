@@ -7,6 +7,7 @@ docs/do/gangs.md says it in words. What is kept for the first that waits is kept
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -39,6 +40,17 @@ _MASTER_PORT = PortWish(None, 0, "master", "tcp", ())
 Found = list[tuple[OpenOffer, Instance, Match]]
 
 
+class _Suited(NamedTuple):
+    """The machines to which those may go who ask for the same, and why they may not go to others that are at hand."""
+
+    names: frozenset[str]
+    refusals: list[tuple[str, tuple[Reason, ...]]]
+
+
+def _passes(found: Match | Refusal) -> bool:
+    return isinstance(found, Match) or asks.PASSES.issuperset(found.reasons)
+
+
 class Look:
     """One look at what waits, with the offers at hand. `away`: offers that were given back, of other agents.
 
@@ -62,6 +74,12 @@ class Look:
         self._pools: dict[tuple[str, tuple[Role, ...]], tuple[Resources, Pool]] = {}
         """What may be taken by offer and roles, beside what of it was made."""
         self._shares: Mapping[str, float] = {}
+        self._demands: dict[str, Demand] = {}
+        """By what all have in common who ask for the same (`RunSpec.alike`)."""
+        self._suited: dict[str, _Suited] = {}
+        """By the same, until something starts."""
+        self._there: dict[str, list[Task]] = {}
+        """The tasks on each agent, and those that have ended there a moment ago; until something starts."""
 
     def carry_out(self) -> Decision:
         """Start who is to start, and ask for the end of what gives way."""
@@ -70,6 +88,9 @@ class Look:
         while True:
             # The tasks come first: they tell which part of everything each role has.
             tasks = self._running()
+            self._suited, self._there = {}, {}
+            for task in self._tasks():
+                self._there.setdefault(str(task.agent_id), []).append(task)
             free = self._free(tasks)
             asked = [found for app_id in self._ready if (found := self._ask(app_id, free, tasks)) is not None]
             decision = decide(asked, free, tasks, draft.now_s, self._prefer, taking=settled)
@@ -93,8 +114,8 @@ class Look:
         return offer if offer.role == role else replace(offer, role=Role(role))
 
     def _ask(self, app_id: str, free: Mapping[str, Machine], tasks: Sequence[Running]) -> Ask | None:
-        draft, spec = self._draft, self._draft.app(app_id)
-        if spec is None or spec.resident or len(self._ready[app_id]) < spec.gang_size:
+        draft, spec = self._draft, self._ready.specs[app_id]
+        if spec.resident or len(self._ready[app_id]) < spec.gang_size:
             return None
         settings = draft.settings
         since_s = draft.instances[self._ready[app_id].first].since_s
@@ -110,39 +131,89 @@ class Look:
         self, spec: RunSpec, asked: Ask, free: Mapping[str, Machine], tasks: Sequence[Running]
     ) -> frozenset[str]:
         """Return the machines of one value: that with room now, once what ends has, or when all has ended that may."""
-        places: dict[str, Task | Offer] = {str(task.agent_id): task for task in self._tasks()}
+        places: dict[str, Task | Offer] = {agent_id: tasks[-1] for agent_id, tasks in self._there.items()}
         ending = (task for task in tasks if task.ending)
         able = (task for task in tasks if task.ends_s is not None or task.preemptible)
         stages = (free, with_ended(free, ending), with_ended(free, able))
         return asks.one_cluster(spec, asked, stages, {**places, **self._offers})
 
     def _demand(self, spec: RunSpec) -> Demand:
-        return demand(spec, self._models.values())
+        alike = spec.alike
+        if alike is None:
+            return demand(spec, self._models.values())
+        known = self._demands.get(alike)
+        if known is None:
+            known = self._demands[alike] = demand(spec, self._models.values())
+        return known
 
     def _where(self, spec: RunSpec, free: Mapping[str, Machine]) -> frozenset[str]:
-        """Return the machines to which an app may go now, or once others have ended there."""
+        """Return the machines to which an app may go now, or once others have ended there.
+
+        Of those that ask for the same one alone is held against all offers.
+        """
+        alike = spec.alike
+        found = None if alike is None else self._suited.get(alike)
+        if found is None:
+            found = self._suit(spec, free)
+            if alike is not None:
+                self._suited[alike] = found
+        for name, reasons in found.refusals:
+            self._open[name].refuse(spec.id, reasons)
+        unfit = self._unfit.get(spec.id)
+        return found.names - unfit if unfit else found.names
+
+    def _suit(self, spec: RunSpec, free: Mapping[str, Machine]) -> _Suited:
         draft, placed = self._draft, placed_instances(self._draft, spec)
         roles = accepted_roles(spec, draft.settings.roles_behaviour)
-        names = set()
-        busy = {str(task.agent_id) for task in self._tasks()}
+        names: set[str] = set()
+        refusals: list[tuple[str, tuple[Reason, ...]]] = []
+        there = self._there
         for name, offer in self._offers.items():
-            if name in self._away and str(offer.agent_id) not in busy and not self._as_told(offer, spec, roles, placed):
+            if name in self._away and offer.agent_id not in there and not self._as_told(offer, spec, roles, placed):
                 continue
-            left = self._open[name].left if name in self._open else offer.resources
-            pool = self._pool(name, offer, left, roles)
-            found = matched(draft, spec, self._in_role(name, spec), left, placed, pool)
-            if isinstance(found, Match) or asks.PASSES.issuperset(found.reasons):
+            if name not in self._open:
+                if self._suits(name, offer, spec, placed, roles):
+                    names.add(name)
+                continue
+            found = self._found(name, offer, self._open[name].left, spec, placed, roles)
+            if _passes(found):
                 names.add(name)
-            if isinstance(found, Refusal) and name in self._open:
-                self._open[name].refuse(spec.id, found.reasons)
-            elif name in self._open and offer.role != spec.document["role"]:
-                self._open[name].refuse(spec.id, (Reason.UNFULFILLED_ROLE,))
-        for task in self._tasks():
-            if str(task.agent_id) in free and str(task.agent_id) not in names:
-                constraints = spec.document["constraints"]
-                if all_fulfilled(constraints, task, placed, spec.instances, draft.region):
-                    names.add(str(task.agent_id))
-        return frozenset(names - self._unfit.get(spec.id, set()))
+            if isinstance(found, Refusal):
+                refusals.append((name, found.reasons))
+            elif offer.role != spec.document["role"]:
+                refusals.append((name, (Reason.UNFULFILLED_ROLE,)))
+        constraints = spec.document["constraints"]
+        names |= {
+            agent_id
+            for agent_id, tasks in there.items()
+            if agent_id in free
+            and any(all_fulfilled(constraints, task, placed, spec.instances, draft.region) for task in tasks)
+        }
+        return _Suited(frozenset(names), refusals)
+
+    def _found(
+        self,
+        name: str,
+        offer: Offer,
+        left: Resources,
+        spec: RunSpec,
+        placed: Sequence[Instance],
+        roles: tuple[Role, ...],
+    ) -> Match | Refusal:
+        pool = self._pool(name, offer, left, roles)
+        return matched(self._draft, spec, self._in_role(name, spec), left, placed, pool)
+
+    def _suits(
+        self, name: str, offer: Offer, spec: RunSpec, placed: Sequence[Instance], roles: tuple[Role, ...]
+    ) -> bool:
+        """Return whether an offer that was given back would do, or would once others have ended."""
+        alike = None if "unavailability" in offer.document else spec.alike
+        known = None if alike is None else offer.suits.get(alike)
+        if known is None:
+            known = _passes(self._found(name, offer, offer.resources, spec, placed, roles))
+            if alike is not None:
+                offer.suits[alike] = known
+        return known
 
     def _as_told(self, offer: Offer, spec: RunSpec, roles: tuple[Role, ...], placed: Sequence[Instance]) -> bool:
         """Return whether what an app's own role was offered lately of an agent would do: a quota may leave it less."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +15,7 @@ from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
 
 
-class Offer(Struct, frozen=True):
+class Offer(Struct, frozen=True, dict=True):
     """What one agent has for one role. `attributes` are pairs of name and text (Marathon's mesos/Constraints.scala)."""
 
     id: OfferId
@@ -42,6 +43,14 @@ class Offer(Struct, frozen=True):
             zone=fault.get("zone", {}).get("name"),
             document=document,
         )
+
+    @cached_property
+    def suits(self) -> dict[str, bool]:
+        """Whether it is found to suit those that wait, or would once others have ended, by what they have in common.
+
+        Kept here by who looks (`decisions/in_order.py`): of an offer that was given back that does not change.
+        """
+        return {}
 
     @property
     def gpus(self) -> int:
