@@ -27,20 +27,24 @@ class Aim:
     def __init__(self, machines: Mapping[str, Machine], policy: str) -> None:
         self._fleet = Fleet(machines, POLICIES[policy])
         self._models = frozenset(machine.model for machine in machines.values())
-        self._asks: dict[str, Demand] = {}
-        self._places: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self._asks: dict[str, tuple[Demand, int]] = {}
+        self._places: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
         self._mix: Counter[Demand] = Counter()
         self._size = self._changes = 0
 
-    def asked(self, run_id: str, demand: Demand) -> str | None:
-        """Count a run into the mix, and return the machine that is best for it; None when it fits nowhere now."""
+    def asked(self, run_id: str, demand: Demand, nodes: int = 1) -> str | None:
+        """Count a run into the mix, and return the machine that is best for it; None when it fits nowhere now.
+
+        Of one on several `nodes` each member counts, and the machine is that of one of them.
+        """
         suited = demand.models & self._models or _NONE_OF_THESE
         models = frozenset[str]() if not demand.models or suited == self._models else suited
-        demand = self._asks[run_id] = replace(demand, models=models)
+        demand = replace(demand, models=models)
+        self._asks[run_id] = demand, nodes
         if demand.gpus:
-            self._mix[demand] += 1
-            self._size += 1
-            self._changes += 1
+            self._mix[demand] += nodes
+            self._size += nodes
+            self._changes += nodes
         if self._changes > _LOOK_AGAIN * self._size:
             mix = Mix()
             for size, count in self._mix.items():
@@ -51,23 +55,22 @@ class Aim:
         return None if found is None else found.machine
 
     def starts(self, run_id: str, name: str) -> None:
-        """Take note that a run has its place."""
-        demand, machine = self._asks[run_id], self._fleet.machine(name)
+        """Take note that a run, or one of its members, has its place."""
+        (demand, _), machine = self._asks[run_id], self._fleet.machine(name)
         cards = machine.whole_cards(demand.gpus)
-        self._places[run_id] = name, cards
+        self._places.setdefault(run_id, []).append((name, cards))
         self._fleet.change(name, machine.without(demand, cards))
 
     def over(self, run_id: str) -> None:
-        """Take note that a run has ended, or waits no more."""
-        demand = self._asks.pop(run_id, None)
+        """Take note that a run has ended, with all its members, or waits no more."""
+        demand, nodes = self._asks.pop(run_id, (None, 0))
         if demand is None:
             return
         if demand.gpus:
-            self._mix[demand] -= 1
-            self._size -= 1
-            self._changes += 1
+            self._mix[demand] -= nodes
+            self._size -= nodes
+            self._changes += nodes
             if not self._mix[demand]:
                 del self._mix[demand]
-        name, cards = self._places.pop(run_id, ("", ()))
-        if name:
+        for name, cards in self._places.pop(run_id, ()):
             self._fleet.change(name, self._fleet.machine(name).with_back(demand, cards))

@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from msgspec import Struct
+from msgspec.structs import replace as replace_struct
 
 from mesos_gpu.agent.launching.shares import refusal
 from mesos_gpu.marathon.decisions import orchestrator
@@ -59,6 +60,8 @@ _LEAST_CPUS_MILLI, _LEAST_MEM_MIB = 10, 32
 _RUN = "R"
 """Ids of runs begin so: by a capital letter Marathon tells them from names of apps."""
 _FOR_EVER_S = 1e9
+_REFUSED_S = 120.0
+"""So long Marathon refuses what it cannot use (--decline_offer_duration)."""
 _ONE_AFTER_ANOTHER_S = 0.001
 """Of those that have waited equally long Marathon does not know who came first."""
 _TICK_S = 30.0
@@ -77,7 +80,8 @@ class ReplayedCluster:
     """Jobs come in by `start`, and time advances to `until`. Times are seconds since the beginning.
 
     `begins` is told of each run that starts, `ran` of each that has ended, with the Running that it was and the time.
-    Without `all_offers` only the machine is offered that a run would choose of all (aim.py).
+    Without `all_offers` only the machine is offered that a run would choose of all (aim.py), but for times in which
+    something waits in order, a gang or something with a priority: then all machines are.
     With `card_gib` every card is shared, has so much memory, and is asked for by `gpuShare` alone: whole ones, too.
     """
 
@@ -107,7 +111,7 @@ class ReplayedCluster:
             placement_policy=policy,
             offer_window_s=offer_window_s if all_offers else 0.0,
             suppress_offers=all_offers,
-            decline_offer_s=120.0 if all_offers else _FOR_EVER_S,
+            decline_offer_s=_REFUSED_S if all_offers else _FOR_EVER_S,
             launch_tokens=1_000_000,
             max_instances_per_offer=1000,
             min_revive_interval_s=1.0,
@@ -115,6 +119,8 @@ class ReplayedCluster:
         )
         self._ran, self._begins = ran, begins
         self._aim = None if all_offers else Aim(machines, policy)
+        self._in_order_window_s = offer_window_s
+        self._was_in_order = False
         self._numbers, self._order = count(1), count()
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._letters: deque[Callable[[], None]] = deque()
@@ -143,14 +149,11 @@ class ReplayedCluster:
     def start(self, run_id: str, demand: Demand, duration_s: float, *, nodes: int = 1, priority: int = 0) -> None:
         """Ask for a run now. It ends by itself so long after it has started; never when that is infinite.
 
-        On several `nodes` it is a gang, and each of its members asks for so much. Raises ValueError where a gang, or
-        something with a priority, is asked for and not `all_offers` are made.
+        On several `nodes` it is a gang, and each of its members asks for so much.
         """
-        if self._aim is not None and (nodes > 1 or priority):
-            raise ValueError("the order of what waits is decided over all offers")
         if self._aim is not None:
-            best = self._aim.asked(run_id, _least(demand))
-            if best is not None:
+            best = self._aim.asked(run_id, _least(demand), nodes)
+            if best is not None and nodes == 1 and not priority and not self._in_order:
                 # As if what Marathon said of this machine had run out now: it alone is offered.
                 self._master.filters.forget_agent(self._agents[best])
         self._ask(run_id, demand, duration_s, nodes, priority)
@@ -196,15 +199,33 @@ class ReplayedCluster:
     def _at(self, at_s: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._due, (at_s, next(self._order), act))
 
+    @property
+    def _in_order(self) -> bool:
+        """Return whether something waits for a gang or has a priority, so that the order of all that waits counts."""
+        return self._marathon.ordered
+
+    @property
+    def _settings_now(self) -> MarathonSettings:
+        """Return what Marathon decides by: where all machines are offered, what it refuses comes again."""
+        if self._aim is None or not self._in_order:
+            return self._settings
+        window_s = self._in_order_window_s
+        return replace_struct(self._settings, offer_window_s=window_s, decline_offer_s=_REFUSED_S)
+
     def _settle(self) -> None:
         """Have the master offer what is free, and set the clock for what will matter next."""
+        if self._was_in_order and not self._in_order and self._aim is not None:
+            # What was kept for those before them may be others' now, and is not offered by itself.
+            for agent_id in self._machines:
+                self._master.filters.forget_agent(agent_id)
+        self._was_in_order = self._in_order
         self._tell_master(Allocate())
         moment = marathon_events.Moment(BEGIN_S + self.now_s, lambda: "")
-        wake_s = next_launch_s(self._marathon, self._settings, moment)
+        wake_s = next_launch_s(self._marathon, self._settings_now, moment)
         if wake_s is not None and wake_s - BEGIN_S != self._wakes_at_s:
             self._wakes_at_s = max(self.now_s, wake_s - BEGIN_S)
             self._at(self._wakes_at_s, lambda: self._tell_marathon(marathon_events.Tick()))
-        if self._aim is not None:
+        if self._aim is not None and not self._in_order:
             return  # what was refused is refused for good
         if self.waiting and self._ticks_at_s <= self.now_s and (self.running or self._due):
             self._ticks_at_s = self.now_s + _TICK_S
@@ -283,7 +304,7 @@ class ReplayedCluster:
     def _decide(self, event: marathon_events.Event) -> None:
         seed = str(UUID(int=next(self._numbers)))
         moment = marathon_events.Moment(BEGIN_S + self.now_s, ids_from(seed))
-        self._marathon, actions = orchestrator.handle(self._marathon, event, moment, self._settings)
+        self._marathon, actions = orchestrator.handle(self._marathon, event, moment, self._settings_now)
         for action in actions:
             call = self._call(action)
             if call is not None:
@@ -300,7 +321,7 @@ class ReplayedCluster:
                 ids = [{"value": offer_id} for offer_id in offer_ids]
                 return calls.Decline(framework_id, {"offer_ids": ids, "filters": {"refuse_seconds": refuse_s}})
             case marathon_actions.Revive():
-                return calls.Revive(framework_id, {}) if self._aim is None else None
+                return calls.Revive(framework_id, {}) if self._aim is None or self._in_order else None
             case marathon_actions.Suppress():
                 return calls.Suppress(framework_id, {})
             case marathon_actions.Kill(task_id=task_id):

@@ -83,9 +83,8 @@ def live_through(
     """Have the cores of master and Marathon live through a history, and return what came of it.
 
     With `all_offers` every machine is offered for every job, as a master does; that takes as much longer. So it is
-    where jobs have several machines or priorities: their order is decided over all offers.
+    while a job with several machines or a priority waits: their order is decided over all offers.
     """
-    all_offers = all_offers or any(job.nodes > 1 or job.priority for job in jobs)
     by_name = {str(number): job for number, job in enumerate(jobs)}
     lived = _Lived(by_name, sum(len(machine.cards) for machine in machines.values()))
     cluster = ReplayedCluster(machines, policy, lived.ran, lived.begins, all_offers=all_offers)

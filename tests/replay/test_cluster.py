@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -104,9 +106,52 @@ def test_who_has_a_higher_priority_starts_first_and_a_gang_starts_whole() -> Non
     assert not cluster.running
 
 
-def test_an_order_of_what_waits_needs_all_offers() -> None:
-    with pytest.raises(ValueError, match="over all offers"):
-        ReplayedCluster(MACHINES, BEST, all_offers=False).start("x", ONE, 1.0, nodes=2)
+class Counting(ReplayedCluster):
+    """Counts the offers that the master makes."""
+
+    offers = 0
+
+    def _hear(self, event: Mapping[str, Any]) -> None:
+        self.offers += len(event["offers"]["offers"]) if event["type"] == "OFFERS" else 0
+        super()._hear(event)
+
+
+def test_all_machines_are_offered_while_something_waits_in_order_and_one_otherwise() -> None:
+    twenty = {f"m{at:02}": Machine(96000, 96000, (1000,) * 2) for at in range(20)}
+    began: list[str] = []
+    cluster = Counting(twenty, BEST, begins=began.append, all_offers=False)
+    begun = cluster.offers  # each machine once, as it comes
+    for at in range(19):
+        cluster.start(f"busy{at}", TWO, 100.0 if at < 10 else 1000.0)
+    # Its machine, and what is left of that.
+    assert (len(cluster.running), cluster.offers - begun) == (19, 2 * 19)
+    cluster.start("gang", TWO, 50.0, nodes=2)
+    cluster.until(5.0)
+    cluster.start("later", TWO, 10.0)  # has a place, which is kept for the gang
+    cluster.until(99.0)
+    assert {"gang", "later"}.isdisjoint(began)
+    cluster.until(120.0)
+    assert set(began[19:]) == {"gang", "later"}
+    cluster.until(200.0)
+    before = cluster.offers
+    cluster.start("one", ONE, 1.0)
+    assert began[-1] == "one"
+    assert cluster.offers - before <= 2, "nothing waits in order any more"
+
+
+def test_what_was_kept_for_a_gang_is_others_once_it_runs() -> None:
+    began: list[str] = []
+    three = {f"m{at}": Machine(96000, 96000, (1000,) * 2) for at in range(3)}
+    cluster = ReplayedCluster(three, BEST, begins=began.append, all_offers=False)
+    cluster.start("busy", TWO, 30.0)
+    cluster.start("gang", TWO, inf, nodes=3)
+    cluster.until(2.0)
+    cluster.start("low", TWO, inf)
+    cluster.until(60.0)
+    assert began == ["busy", "gang", "gang", "gang"]
+    cluster.start("next", ONE, inf)
+    cluster.until(90.0)
+    assert (len(began), cluster.waiting) == (4, 2)
 
 
 def test_where_all_cards_are_shared_parts_and_whole_cards_are_taken_of_them() -> None:

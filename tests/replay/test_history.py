@@ -120,6 +120,36 @@ def test_the_first_fit_is_the_same_whether_all_is_offered_or_what_would_be_chose
     assert lean.waited_s == pytest.approx(whole.waited_s, abs=5.0 * len(jobs))
 
 
+@settings(max_examples=examples(10))
+@given(
+    st.integers(2, 4),
+    st.lists(
+        st.tuples(
+            st.integers(0, 400),
+            st.integers(1, 300),
+            st.sampled_from([0, 1, 1, 2, 4]),
+            st.sampled_from([1, 1, 1, 2]),
+            st.sampled_from([0, 0, 0, 5]),
+        ),
+        min_size=1,
+        max_size=14,
+    ),
+)
+def test_with_gangs_and_priorities_all_comes_to_its_end_whether_all_is_offered_or_not(
+    count: int, history: list[tuple[int, int, int, int, int]]
+) -> None:
+    jobs = [
+        Job(str(n), float(at), float(lasts), Demand(4000, 1024, gpus), nodes, priority)
+        for n, (at, lasts, gpus, nodes, priority) in enumerate(sorted(history))
+    ]
+    machines = alike(f"{count}x4")
+    whole, lean = (live_through(machines, jobs, "capacity", all_offers=all_offers) for all_offers in (True, False))
+    assert (lean.jobs, lean.ended) == (whole.jobs, whole.ended) == (len(jobs), len(jobs))
+    assert lean == live_through(machines, jobs, "capacity"), "the same history gives the same figures"
+    longest_s = sum(job.duration_s + 120 for job in jobs) + jobs[-1].arrival_s
+    assert lean.makespan_s <= longest_s
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_nothing_waits_where_all_that_comes_has_room(policy: str) -> None:
     jobs = [Job(str(n), 10.0 * n, 35.0, Demand(1000, 1024, gpus=1 + n % 4)) for n in range(8)]
