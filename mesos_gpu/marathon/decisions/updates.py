@@ -50,7 +50,7 @@ def take_status(draft: Draft, status: TaskStatus) -> None:
     instance = draft.instances.get(instance_of(task_id) or "")
     if instance is not None and instance.task is not None and cause is Cause.TASK_ENDED and "uuid" in status:
         # What a master says by itself has no UUID, and its own time.
-        draft.ended[instance.task.id] = float(status.get("timestamp", draft.now_s))
+        draft.ended[instance.task.id] = pods.said_s(status, draft.now_s)
     if instance is not None and task_id == instance.place_id:
         residency.take_place(draft, instance, status)
     elif instance is None or instance.task is None or not instance.task.has(task_id):
@@ -171,7 +171,7 @@ def _task_after(task: Task, status: TaskStatus, cause: Cause, now_s: float) -> T
         task,
         state="TASK_UNREACHABLE" if cause is Cause.TASK_UNREACHABLE else status["state"],
         ip_addresses=addresses or task.ip_addresses,
-        started_at_s=task.started_at_s or float(status.get("timestamp", now_s)) if running else task.started_at_s,
+        started_at_s=task.started_at_s or pods.said_s(status, now_s) if running else task.started_at_s,
         whole_cards=labelled_cards(status) or task.whole_cards,
         check_result=check_result(status["check_status"]) if "check_status" in status else task.check_result,
         unreachable_since_s=(task.unreachable_since_s or now_s) if cause is Cause.TASK_UNREACHABLE else None,

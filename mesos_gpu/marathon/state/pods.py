@@ -111,13 +111,21 @@ def _termination(container: ContainerTask) -> dict[str, Any]:
     return {**shown, "termination": {"message": container.message}} if container.message else shown
 
 
+def said_s(status: TaskStatus, now_s: float) -> float:
+    """Return when a status says that it was made; never later than now, however far its agent's clock is ahead.
+
+    Else the grace of what began then, or the time that it may take, would begin only when the time has come there.
+    """
+    return min(float(status.get("timestamp", now_s)), now_s)
+
+
 def _container_after(container: ContainerTask, status: TaskStatus, now_s: float) -> ContainerTask:
     state = str(status["state"])
     if cause_of(state, status.get("reason")) is Cause.TASK_UNREACHABLE:
         state = "TASK_UNREACHABLE"
     started_s = container.started_at_s
     if state == "TASK_RUNNING" and started_s is None:
-        started_s = float(status.get("timestamp", now_s))
+        started_s = said_s(status, now_s)
     message = str(status.get("message", ""))[:MAX_MESSAGE]
     return replace(
         container,

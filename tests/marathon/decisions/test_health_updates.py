@@ -111,6 +111,15 @@ def test_a_task_that_stays_unhealthy_is_ended_and_the_reason_is_told(run: Run) -
     assert run.state.waiting, "another takes its place"
 
 
+def test_grace_is_over_in_time_though_the_clock_of_the_agent_is_days_ahead(run: Run) -> None:
+    run.put(app(healthChecks=[HTTP]))
+    run.offer()
+    (task,) = run.tasks()
+    run.do(status(task, timestamp=run.now_s + 178_809))
+    killed = [only(run.do(HealthChecked(task, 0, alive=False), after_s=11), Kill) for _ in range(3)]
+    assert any(killed), "it has been sick for three times as long as its grace"
+
+
 def test_a_result_of_a_task_that_is_gone_changes_nothing(run: Run) -> None:
     run.put(app(healthChecks=[HTTP]))
     run.run_all()

@@ -69,7 +69,7 @@ def test_scaling_down_ends_who_has_come_least_far_then_by_age(run: Run, selectio
     run.offer()
     tasks = run.tasks()
     for n, task in enumerate(tasks[:2]):
-        run.do(status(task, timestamp=run.now_s + n))
+        run.do(status(task, timestamp=run.now_s - 9 + n))
     killed = {kill.task_id for kill in only(run.put({"id": "/a", "instances": 1}, force=True), Kill)}
     assert tasks[2] in killed
     assert killed == set(tasks) - {tasks[:2][survivor]}
