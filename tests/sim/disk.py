@@ -49,8 +49,11 @@ class Disk:
 
     def power_cut(self) -> None:
         """Lose what a disk would lose."""
+        before = {folder: Path(folder).stat().st_mtime_ns for folder, _, _ in os.walk(self.root)}
         shutil.rmtree(self.volatile, ignore_errors=True)
         self._lose(self.root)
+        for folder, _, _ in os.walk(self.root):
+            os.utime(folder, ns=(before[folder],) * 2)
         self._contents.clear()
         self._names.clear()
         for folder, _, files in os.walk(self.root):
@@ -89,12 +92,17 @@ class Disk:
 
 def install() -> None:
     """Count what processes write, and take note of what they sync. For good: this program does nothing else."""
-    real_open, real_fsync = os.open, os.fsync
+    real_open, real_fsync, real_utime = os.open, os.fsync, os.utime
 
     def open_(path: Any, flags: int, *args: Any, **more: Any) -> int:
-        if flags & (os.O_WRONLY | os.O_RDWR) and flags & os.O_CREAT:
-            step("open")
-        return real_open(path, flags, *args, **more)
+        if not (flags & (os.O_WRONLY | os.O_RDWR) and flags & os.O_CREAT):
+            return real_open(path, flags, *args, **more)
+        step("open")
+        new = PROCESS.get() is not None and not _is_there(path, more.get("dir_fd"))
+        descriptor = real_open(path, flags, *args, **more)
+        if new:
+            _touch(_around(path), more.get("dir_fd"))
+        return descriptor
 
     def fsync(descriptor: int) -> None:
         process = PROCESS.get()
@@ -104,21 +112,57 @@ def install() -> None:
         step("fsync")
         process.host.disk.synced(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
 
+    def utime(path: Any, times: Any = None, **more: Any) -> None:
+        process = PROCESS.get()
+        if process is not None and times is None and "ns" not in more:
+            times = (process.host.wall(),) * 2
+        real_utime(path, times, **more)
+
     # mypy takes a function that is replaced for a mistake.
-    for name, replacement in (("open", open_), ("fsync", fsync)):
+    for name, replacement in (("open", open_), ("fsync", fsync), ("utime", utime)):
         setattr(os, name, replacement)
     for name in ("replace", "rename", "unlink", "symlink", "mkdir", "rmdir"):
         setattr(os, name, _counted(getattr(os, name)))
 
 
 def _counted(call: Callable[..., Any]) -> Callable[..., Any]:
-    name = call.__name__
+    name, of_two = call.__name__, call.__name__ in ("replace", "rename")
 
     def counted(*args: Any, **more: Any) -> Any:
         step(name)
-        return call(*args, **more)
+        result = call(*args, **more)
+        if PROCESS.get() is not None:
+            if of_two:
+                _touch(_around(args[0]), more.get("src_dir_fd"))
+                _touch(_around(args[1]), more.get("dst_dir_fd"))
+            else:
+                made = args[1] if name == "symlink" else args[0]
+                _touch(_around(made), more.get("dir_fd"))
+                if name == "mkdir":
+                    _touch(made, more.get("dir_fd"))
+        return result
 
     return counted
+
+
+def _is_there(path: Any, around: int | None) -> bool:
+    try:
+        os.stat(path, dir_fd=around, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _around(path: Any) -> str:
+    """Return the folder that a name is in."""
+    return os.fspath(path).rstrip("/").rpartition("/")[0] or ("/" if os.fspath(path).startswith("/") else ".")
+
+
+def _touch(folder: Any, around: int | None) -> None:
+    """Have a folder be as old as its host says: by the real clock it is as old as what it was changed with."""
+    process = PROCESS.get()
+    if process is not None:
+        os.utime(folder, dir_fd=around)
 
 
 def step(call: str) -> None:
