@@ -42,7 +42,8 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, default=None, help="the same as --minutes, in seconds")
     parser.add_argument("--fresh", action="store_true", help="begin with a seed that nobody has chosen")
-    parser.add_argument("--hours", type=float, default=1.0, help="simulated hours in which things break, of each")
+    parser.add_argument("--hours", type=float, default=1.0, help="hours in which things break, of a dense one")
+    parser.add_argument("--pace", choices=("dense", "calm", "slow"), help="instead of what the seed says")
     parser.add_argument("--agents", type=int, default=3)
     parser.add_argument("--gpus", type=int, default=4, help="GPUs of each agent")
     parser.add_argument("--masters", type=int, default=None, help="instead of what the seed says")
@@ -131,8 +132,8 @@ def _play_each(
             bad += 1
             continue
         hours, count = hours + verdict.simulated_s / 3600, count + 1
-        line = f"seed {seed}: {verdict.simulated_s / 3600:.2f} h, {verdict.faults} faults, {verdict.calls} calls,"
-        print(f"{line} {verdict.containers} containers, {verdict.digest[:16]}", flush=True)
+        line = f"seed {seed}: {verdict.pace}, {verdict.simulated_s / 3600:.2f} h, {verdict.faults} faults,"
+        print(f"{line} {verdict.calls} calls, {verdict.containers} containers, {verdict.digest[:16]}", flush=True)
         if verdict.findings:
             bad += 1
             print(f"  FOUND, again by {_again(seed, wishes)} --log:")
@@ -149,6 +150,8 @@ def _again(seed: int, wishes: Any) -> str:
             words.append(f"--{name} {getattr(wishes, name):g}")
     if wishes.marathons is not None:
         words.append(f"--marathons {wishes.marathons}")
+    if wishes.pace is not None:
+        words.append(f"--pace {wishes.pace}")
     if wishes.actors is not None:
         words.append(" ".join(["--actors", *wishes.actors]))
     return " ".join(["./run sim", *words])
@@ -162,7 +165,8 @@ def _find_planted(wishes: Any) -> int:
         for patch in patches():
             if wishes.planted and patch.stem not in wishes.planted:
                 continue
-            found = hunt(patch, folder, minutes=wishes.minutes or 10.0, seed=wishes.seed, hours=wishes.hours)
+            minutes, pace = wishes.minutes or 10.0, wishes.pace or "dense"
+            found = hunt(patch, folder, minutes=minutes, seed=wishes.seed, hours=wishes.hours, pace=pace)
             missed += not found.found
             which = f"found by seed {found.seed}, " if found.found else "MISSED, "
             took = f"{found.histories} histories, {found.processor_s:.0f} s of a processor"
@@ -180,7 +184,7 @@ def _play(seed: int, wishes: Any, told: Any, root: Path) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     pauses, services = (wishes.people, wishes.faults), (wishes.masters, wishes.marathons)
     actors = None if wishes.actors is None else tuple(wishes.actors)
-    plan = Plan(seed, wishes.hours, wishes.agents, wishes.gpus, *pauses, *services, actors, wishes.first)
+    plan = Plan(seed, wishes.hours, wishes.agents, wishes.gpus, *pauses, *services, actors, wishes.pace, wishes.first)
     counts: Counter[str] = Counter()
     try:
         with sampled(counts) if wishes.parts else contextlib.nullcontext():

@@ -66,6 +66,10 @@ class Actor:
     async def settled(self) -> None:
         """Everything has worked for long enough: say what is not as it must be."""
 
+    async def pause(self, mean_s: float) -> None:
+        """Do nothing for a while, so long in the mean where a history is dense."""
+        await asyncio.sleep(self.world.pause_s(self.chance.expovariate(1 / mean_s)))
+
     def tell(self, what: str) -> None:
         """Write down that it did something."""
         self.world.tell(self.name, what)

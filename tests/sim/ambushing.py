@@ -6,7 +6,6 @@ of a service has decided and another has not yet done it, only this one comes.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,7 +35,7 @@ class Ambushing(Actor):
         pause_s = self.chance.choice(PAUSES_S)
         self.stage.people.on_act.append(self._acted)
         while self.busy:
-            await asyncio.sleep(self.chance.expovariate(1 / pause_s))
+            await self.pause(pause_s)
             self._lie_in_wait()
 
     def _acted(self) -> None:

@@ -7,7 +7,6 @@ well by itself once the disk is.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 from dataclasses import dataclass, field
@@ -38,7 +37,7 @@ class Failing(Actor):
         """Let a disk fail now and then."""
         pause_s = self.chance.choice(PAUSES_S)
         while self.busy:
-            await asyncio.sleep(self.chance.expovariate(1 / pause_s))
+            await self.pause(pause_s)
             if self.busy:
                 self._befall(self.cluster.host_of(self.chance.choice(self.cluster.names)))
 
@@ -47,7 +46,7 @@ class Failing(Actor):
             return
         number = self.chance.choice(KINDS)
         part = 1.0 if number == errno.EROFS else self.chance.choice((1.0, 0.3, 0.05))
-        lasts_s = span(self.chance, 1.0, LONGEST_S)
+        lasts_s = self.world.lasts_s(span(self.chance, 1.0, LONGEST_S))
         self.tell(f"of what {host.name} writes {part:.0%} fails for {lasts_s:.1f} s: {os.strerror(number)}")
 
         def refuse(call: str) -> None:

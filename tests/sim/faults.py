@@ -81,7 +81,8 @@ class Faults:
         while True:
             # Some come together: what one alone does not break, two at a time may.
             together = chance.random() < 0.25
-            await asyncio.sleep(chance.uniform(0.0, 3.0) if together else chance.expovariate(1 / pause_s))
+            pause = chance.uniform(0.0, 3.0) if together else self.world.pause_s(chance.expovariate(1 / pause_s))
+            await asyncio.sleep(pause)
             if not self.going:
                 return
             self._break()
@@ -119,7 +120,7 @@ class Faults:
         chance = self.world.random
         one = chance.choice(self.cluster.masters)
         other = self.cluster.host_of(chance.choice([name for name in self.cluster.names if name != one.name]))
-        lasts_s = span(chance, 0.5, LONGEST_CUT_S)
+        lasts_s = self.world.lasts_s(span(chance, 0.5, LONGEST_CUT_S))
 
         def spring() -> None:
             self.world.tell("faults", f"{one.name} is cut off from {other.name} for {lasts_s:.1f} s")
@@ -157,7 +158,7 @@ class Faults:
         for other in others:
             self.world.network.partition(one, other)
         names = ", ".join(other.name for other in others)
-        lasts_s = span(chance, 0.5, LONGEST_CUT_S)
+        lasts_s = self.world.lasts_s(span(chance, 0.5, LONGEST_CUT_S))
         self.world.tell("faults", f"{one.name} is cut off from {names} for {lasts_s:.1f} s")
         self.world.soon(lasts_s, self._heal, one, others)
 
@@ -192,7 +193,7 @@ class Faults:
     def quorum(self) -> None:
         """ZooKeeper answers nobody for a while."""
         if self.cluster.zookeeper is not None and self.cluster.zookeeper.quorum:
-            lasts_s = span(self.world.random, 1.0, 120.0)
+            lasts_s = self.world.lasts_s(span(self.world.random, 1.0, 120.0))
             self.world.tell("faults", f"ZooKeeper has no quorum for {lasts_s:.1f} s")
             self.cluster.zookeeper.lose_quorum(lasts_s)
 
@@ -212,14 +213,14 @@ class Faults:
             self.world.tell("faults", f"the clock of {host.name} is set right")
 
         if chance.random() < 0.5:
-            self.world.soon(span(chance, 1.0, 600.0), right)
+            self.world.soon(self.world.lasts_s(span(chance, 1.0, 600.0)), right)
 
     def freeze(self) -> None:
         """A service makes no step for a while, and goes on as if nothing had been."""
         chance = self.world.random
         process = self.world.processes.get(chance.choice(self.cluster.names))
         if process is not None:
-            self.world.freeze(process, span(chance, 0.5, LONGEST_FREEZE_S))
+            self.world.freeze(process, self.world.lasts_s(span(chance, 0.5, LONGEST_FREEZE_S)))
 
     def flap(self) -> None:
         """Two hosts reach each other, and do not, several times in a row."""

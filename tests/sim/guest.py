@@ -29,6 +29,8 @@ FORGOTTEN_S = 120.0
 """A launch that nothing is heard of for so long has not happened."""
 OVER = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR", "TASK_DROPPED", "TASK_LOST"))
 OVER |= {"TASK_GONE", "TASK_GONE_BY_OPERATOR"}
+REMOVED = "Framework has been removed"
+"""What a master says to one that was away for longer than its failover_timeout."""
 HABITS = ("late", "twice", "never", "hurried", "leaves", "asks", "startled")
 
 
@@ -68,6 +70,8 @@ class Guest:
     _stream: str | None = None
     _master: Host | None = None
     _open: Connection | None = None
+    _heard_s: float = 0.0
+    """When something has come from a master last."""
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
     _kept: list[Any] = field(default_factory=list)
 
@@ -90,7 +94,8 @@ class Guest:
                 self.world.tell("guest", f"{host.name}: {type(error).__name__}")
                 failures += 1
             self._stream = None
-            await asyncio.sleep(span(self.world.random, 0.2, 30.0 if "leaves" in self.habits and self.busy else 3.0))
+            longest_s = self.world.pacing.away_s(self.world.now_s) if "leaves" in self.habits and self.busy else 3.0
+            await asyncio.sleep(span(self.world.random, 0.2, longest_s))
 
     def startled(self) -> None:
         """Something broke: that is when people look, and kill what they do not like, or restart their scheduler."""
@@ -155,7 +160,8 @@ class Guest:
     async def _listen(self, host: Host) -> bool:
         """Follow the events of a master until it ends; return whether it was the one that leads."""
         framework: dict[str, Any] = {
-            "user": "root", "name": "guest", "roles": ["guest"], "failover_timeout": 604800.0, "checkpoint": True,
+            "user": "root", "name": "guest", "roles": ["guest"], "checkpoint": True,
+            "failover_timeout": self.world.pacing.pace.failover_s,
             "capabilities": [{"type": kind} for kind in ("MULTI_ROLE", "PARTITION_AWARE", "GPU_RESOURCES")],
         }  # fmt: skip
         call: dict[str, Any] = {"type": "SUBSCRIBE", "subscribe": {"framework_info": framework}}
@@ -176,6 +182,16 @@ class Guest:
             self._open = None
             connection.close()
 
+    def _begin_anew(self) -> None:
+        """Subscribe as another framework, as the one of before has ended with its tasks."""
+        away_s = self.world.now_s - self._heard_s
+        if away_s < 0.99 * self.world.pacing.pace.failover_s:
+            self.world.finding(f"the guest is told that it was removed, and was away for {away_s:.0f} s")
+        self.framework = None
+        for task in self.tasks.values():
+            if task.state not in OVER:
+                task.state, task.kill_by = "TASK_LOST", None
+
     def _event(self, event: Any) -> None:
         kind = event["type"]
         if kind == "SUBSCRIBED":
@@ -189,7 +205,12 @@ class Guest:
         elif kind == "UPDATE":
             self._status(event["update"]["status"])
         elif kind == "ERROR":
-            self.world.finding(f"the guest is told of an error: {event['error']}")
+            if event["error"]["message"] == REMOVED:
+                self._begin_anew()
+            else:
+                self.world.finding(f"the guest is told of an error: {event['error']}")
+            return
+        self._heard_s = self.world.now_s
 
     async def _ask(self) -> None:
         open_ = {name: task for name, task in self.tasks.items() if task.state not in OVER}
@@ -207,11 +228,11 @@ class Guest:
         fits = gpus <= offered and sum(task.gpus for task in live) + gpus <= MOST_GPUS and len(live) < MOST_TASKS
         ids = [{"value": offer["id"]["value"]}]
         if not self.busy or not fits or chance.random() < 0.3:
-            refuse_s = chance.choice((1.0, 5.0, 30.0, 120.0)) if self.busy else 3600.0
+            refuse_s = self.world.pause_s(chance.choice((1.0, 5.0, 30.0, 120.0))) if self.busy else 3600.0
             await self._call("DECLINE", {"offer_ids": ids, "filters": {"refuse_seconds": refuse_s}})
             return
         name, agent = f"guest-{next(self._numbers)}", offer["agent_id"]["value"]
-        life = f"{span(chance, 0.05, 600.0):.3f}:{chance.choice((0, 1))}"
+        life = f"{self.world.pacing.life(span(chance, 0.05, 600.0)):.3f}:{chance.choice((0, 1))}"
         variables = {"MESOS_TASK_ID": name}
         # What has GPUs ends: what an app needs to be replaced, or a gang, is not taken for ever.
         if gpus or chance.random() < 0.4:
@@ -232,8 +253,9 @@ class Guest:
                 "environment": {"variables": [{"name": key, "value": value} for key, value in variables.items()]},
             },
         }  # fmt: skip
+        refuse_s = self.world.pause_s(1.0)
         launch = {"type": "LAUNCH", "launch": {"task_infos": [task]}}
-        await self._call("ACCEPT", {"offer_ids": ids, "operations": [launch], "filters": {"refuse_seconds": 1.0}})
+        await self._call("ACCEPT", {"offer_ids": ids, "operations": [launch], "filters": {"refuse_seconds": refuse_s}})
         if "hurried" in self.habits and chance.random() < 0.4:
             await asyncio.sleep(span(chance, 0.001, 2.0))
             await self._kill(name)
@@ -265,7 +287,7 @@ class Guest:
     async def _kill_now_and_then(self, pause_s: float) -> None:
         chance = self.world.random
         while True:
-            await asyncio.sleep(chance.expovariate(1 / pause_s))
+            await asyncio.sleep(self.world.pause_s(chance.expovariate(1 / pause_s)))
             self.look()
             if "leaves" in self.habits and chance.random() < 0.2 and self._open is not None and self.busy:
                 self._open.close()

@@ -46,10 +46,10 @@ class Checked(Actor):
 
     async def work(self) -> None:
         """Make such an app now and then, and look after those that there are."""
-        self.interval_s = self.chance.choice((15.0, 30.0))
+        self.interval_s = self.chance.choice((15.0, 30.0)) * self.world.pacing.pace.checks
         self._install()
         while self.busy:
-            await asyncio.sleep(self.chance.expovariate(1 / PAUSE_S))
+            await self.pause(PAUSE_S)
             self._look()
             if self.busy:
                 await (self._create() if len(self._mine()) < MOST else self._change())
@@ -68,7 +68,7 @@ class Checked(Actor):
         """Return from when until when tasks of an app are sick."""
         kind = self.chance.choice(("well", "well", "while", "while", "never"))
         if kind == "while":
-            begins_s = span(self.chance, 1.0, 900.0)
+            begins_s = self.world.pacing.life(span(self.chance, 1.0, 900.0))
             return f"{begins_s:.1f}:{begins_s + span(self.chance, 5.0, 400.0):.1f}"
         return WELL if kind == "well" else NEVER
 
@@ -83,10 +83,11 @@ class Checked(Actor):
             "timeoutSeconds": TIMEOUT_S, "maxConsecutiveFailures": FAILURES,
         }  # fmt: skip
         check |= {"command": {"value": "are you well"}} if protocol == "COMMAND" else {"portIndex": 0}
+        factor, most_s = self.world.pacing.backoff(lasting=True)
         body = {
             "id": name, "cmd": "serve", "cpus": 0.1, "mem": 32, "instances": instances, "healthChecks": [check],
             "portDefinitions": [{"port": 0, "name": "http"}], "env": {HEALTH: f"{protocol}:{self._how()}"},
-            "backoffSeconds": 1, "backoffFactor": 1.15, "maxLaunchDelaySeconds": 30,
+            "backoffSeconds": 1, "backoffFactor": factor, "maxLaunchDelaySeconds": most_s,
         }  # fmt: skip
         if protocol.endswith("HTTP") and self.chance.random() < 0.6:
             body["env"][READY] = f"{span(self.chance, 1.0, 200.0):.1f}"

@@ -23,12 +23,15 @@ from tests.sim.install import begin
 from tests.sim.judge import Judge
 from tests.sim.loop import Stuck
 from tests.sim.operators import HOW_OFTEN, Operators
+from tests.sim.paces import PACES, Pacing, pace_of
 from tests.sim.people import People, acts_of
 from tests.sim.preempting import Preempting
 from tests.sim.replacing import Replaced
 from tests.sim.services import Cluster, Shape
 from tests.sim.world import Process, World
 
+BEGUN_S = 60.0
+"""By when the services have begun; then people and faults do."""
 PEACE_S = 2400.0
 """How long everything works before the judgement: longer than every time-out and interval of the services."""
 TIMED_S = 300.0
@@ -52,8 +55,8 @@ ACTORS: tuple[type[Actor], ...] = (Replaced, Checked, Preempting, Failing, Ambus
 class Plan:
     """What a history is made of. `hours` are those in which things break; pauses are means, in seconds.
 
-    How many `masters` and `marathons` there are, how often people and faults come, which faults do and which `actors`
-    there are follows from the seed where nobody says it.
+    How many `masters` and `marathons` there are, how often people and faults come, which faults do, which `actors`
+    there are and at what `pace` all is follows from the seed where nobody says it.
     """
 
     seed: int
@@ -65,6 +68,7 @@ class Plan:
     masters: int | None = None
     marathons: int | None = None
     actors: tuple[str, ...] | None = None
+    pace: str | None = None
     first: bool = False
     """Whether it ends at what it finds first."""
 
@@ -74,6 +78,7 @@ class Verdict:
     """What came of it."""
 
     plan: Plan
+    pace: str
     findings: tuple[str, ...]
     digest: str
     simulated_s: float
@@ -84,7 +89,9 @@ class Verdict:
 
 def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     """Play one history below a folder that is empty. Call it once in a process: what it patches stays so."""
-    world = World(plan.seed, root)
+    pacing = Pacing(PACES[plan.pace] if plan.pace else pace_of(plan.seed), plan.seed)
+    pacing.until_s = BEGUN_S + plan.hours * pacing.pace.hours * 3600
+    world = World(plan.seed, root, pacing)
     if callable(listener):
         world.listener = listener
     world.first = plan.first
@@ -95,6 +102,8 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
         shape = replace(shape, masters=plan.masters, marathons=plan.marathons or 1)
     cluster = Cluster(world, shape)
     world.tell("shape", str(shape))
+    if not pacing.pace.dense:
+        world.tell("pace", pacing.pace.name)
     judge = Judge(world, cluster)
     people = People(world, cluster, sum(cluster.gpus.values()), acts_of(plan.seed))
     faults = Faults(world, cluster, some_kinds(plan.seed), haunt_of(plan.seed))
@@ -136,7 +145,7 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
         raise RuntimeError("the simulator is at fault") from tasks[0].exception()
     containers = sum(judge.begun.values())
     findings = tuple(world.findings)
-    return Verdict(plan, findings, world.digest, world.now_s, faults.count, people.calls, containers)
+    return Verdict(plan, pacing.pace.name, findings, world.digest, world.now_s, faults.count, people.calls, containers)
 
 
 def _visit(work: Coroutine[Any, Any, None], visitor: Process) -> None:
@@ -148,9 +157,9 @@ async def _whole(plan: Plan, people: People, faults: Faults, judge: Judge, actor
     people_s = plan.people_s or chance.choice(PEOPLE_S)
     faults_s = plan.faults_s or chance.choice(FAULTS_S)
     people.world.tell("faults", f"{', '.join(faults.kinds)}, every {faults_s:g} s; people every {people_s:g} s")
-    await asyncio.sleep(60.0)
+    await asyncio.sleep(BEGUN_S)
     working = [asyncio.ensure_future(people.work(people_s)), asyncio.ensure_future(faults.work(faults_s))]
-    await asyncio.sleep(plan.hours * 3600)
+    await asyncio.sleep(plan.hours * people.world.pacing.pace.hours * 3600)
     people.busy = False
     faults.mend()
     for actor in actors:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.sim.machine import Container, Machine
-from tests.sim.people import GANG, LONE, TIMED, TIMED_EVERY_S
+from tests.sim.people import GANG, LONE, TIMED
 from tests.sim.statuses import Statuses
 
 if TYPE_CHECKING:
@@ -77,11 +77,12 @@ class Judge:
 
     def timed(self, people: People) -> None:
         """Everything has worked for a while: jobs with schedules have run when they had to."""
+        every_s = self.world.pacing.pace.every_s
         for job in people.timed:
             since_s = self.world.now_s - self._last_s.get(job, 0.0)
             # The next time may have been found by a clock that was ahead, by less than is taken to be put right.
-            if since_s > 3 * TIMED_EVERY_S + self.world.ahead_s:
-                self.world.finding(f"{job} has not run for {since_s:.0f} s, its cron is every {TIMED_EVERY_S:.0f} s")
+            if since_s > 3 * every_s + self.world.ahead_s:
+                self.world.finding(f"{job} has not run for {since_s:.0f} s, its cron is every {every_s:.0f} s")
 
     def _status(self, marathon: str, status: dict[str, Any]) -> None:
         """A framework is told of a task, `status` being a TaskStatus."""
@@ -150,7 +151,13 @@ class Judge:
         state = await self._leading()
         if state is None:
             return set()
-        known = {task["id"]: task["state"] for framework in state["frameworks"] for task in framework["tasks"]}
+        known = {
+            task["id"]: task["state"]
+            for framework in state["frameworks"]
+            for task in framework["tasks"]
+            # An end is kept until its framework has heard of it.
+            if framework["connected"] or task["state"] not in OVER
+        }
         truth = self.running()
         invented = [name for name in known if name not in truth and not self._lazy(name)]
         said = {f"a master says {known[name]} of {name}, which is nowhere" for name in invented}

@@ -38,7 +38,7 @@ class Operators:
         """Do something now and then; nothing of it is left once `busy` is not so any more."""
         chance = self.world.random
         while self.busy:
-            await asyncio.sleep(chance.expovariate(1 / pause_s))
+            await asyncio.sleep(self.world.pause_s(chance.expovariate(1 / pause_s)))
             if self.busy:
                 await getattr(self, chance.choices(list(self.acts), list(self.acts.values()))[0])()
 
@@ -67,7 +67,7 @@ class Operators:
             return await self._ask("REACTIVATE_AGENT", {"agent_id": agent}) is not None
 
         if await self._begin("DRAIN_AGENT", call, undo):
-            until_s = self.world.now_s + span(self.world.random, 10.0, LONGEST_S)
+            until_s = self.world.now_s + self.world.lasts_s(span(self.world.random, 10.0, LONGEST_S))
             while self.world.now_s < until_s and self.busy:
                 await self._look(host)
                 await asyncio.sleep(LOOK_S)
@@ -106,7 +106,7 @@ class Operators:
             return await self._ask(undone_by, undoing) is not None
 
         if await self._begin(kind, body, undo):
-            await asyncio.sleep(span(self.world.random, 10.0, LONGEST_S))
+            await asyncio.sleep(self.world.lasts_s(span(self.world.random, 10.0, LONGEST_S)))
             await self._undo(undo)
 
     async def _begin(self, kind: str, body: Any, undo: Callable[[], Coroutine[Any, Any, bool]]) -> bool:

@@ -26,8 +26,7 @@ ACTS = {"create": 4.0, "create_pod": 2.0, "create_keeper": 2.0, "scale": 3.0, "c
 ACTS |= {"run_job": 5.0, "kill_task": 2.0, "schedule_job": 0.5, "create_gang": 1.0, "create_lone": 1.5}
 CREATING = frozenset(("create", "create_pod", "create_keeper", "run_job"))
 TIMED = "timed-"
-"""How the names of jobs with a schedule begin; each starts at every third minute, and never twice at a time."""
-TIMED_EVERY_S = 180.0
+"""How the names of jobs with a schedule begin; each starts every few minutes, and never twice at a time."""
 MOST_TIMED = 2
 GANG = 2
 LONE = "lone-"
@@ -96,7 +95,7 @@ class People:
         """Do something now and then, until `busy` is not so any more."""
         chance = self.world.random
         while True:
-            await asyncio.sleep(chance.expovariate(1 / pause_s))
+            await asyncio.sleep(self.world.pause_s(chance.expovariate(1 / pause_s)))
             if not self.busy:
                 return
             act = chance.choices(list(self.acts), list(self.acts.values()))[0]
@@ -126,19 +125,21 @@ class People:
 
     async def create(self) -> None:
         """Create an app, while the GPUs of all are enough for them."""
-        chance = self.world.random
+        chance, pacing = self.world.random, self.world.pacing
         gpus = chance.choice((0, 1, 1, 2))
         instances = chance.randint(1, 3)
         if len(self.apps) >= MOST_APPS or self._asked() + gpus * instances > self.gpus // 2:
             return
         self._count += 1
         name, lasting = f"/app-{self._count}", chance.random() < 0.7
-        environment = {} if lasting else {LIFE: f"{chance.uniform(0.05, 90.0):.3f}:{chance.choice((0, 1))}"}
+        environment = (
+            {} if lasting else {LIFE: f"{pacing.life(chance.uniform(0.05, 90.0)):.3f}:{chance.choice((0, 1))}"}
+        )
         if chance.random() < 0.2:
             environment[STUBBORN] = "1"
         body = {
             "id": name, "cmd": "serve", "cpus": 0.1, "mem": 32, "gpus": gpus, "instances": instances,
-            "env": environment, "backoffSeconds": 1, "backoffFactor": 1.15, "maxLaunchDelaySeconds": 30,
+            "env": environment, **self._backoff(lasting=lasting),
         }  # fmt: skip
         if chance.random() < 0.2:
             body["executor"] = f"/opt/{CUSTOM}"
@@ -149,6 +150,11 @@ class People:
         answer = await self.ask("POST", "/v2/apps", body)
         if answer is None or answer.status == 201:
             self.apps[name] = Wanted(instances, gpus, lasting, sure=answer is not None)
+
+    def _backoff(self, *, lasting: bool = True) -> dict[str, Any]:
+        """Return how much later an app is started after each failure."""
+        factor, most_s = self.world.pacing.backoff(lasting=lasting)
+        return {"backoffSeconds": 1, "backoffFactor": factor, "maxLaunchDelaySeconds": most_s}
 
     async def create_keeper(self) -> None:
         """Create an app with a persistent volume, which is reserved for it together with its GPUs."""
@@ -161,7 +167,7 @@ class People:
         body = {
             "id": name, "cmd": "serve", "cpus": 0.1, "mem": 32, "gpus": gpus, "instances": 1,
             "container": {"type": "MESOS", "volumes": [volume]},
-            "backoffSeconds": 1, "backoffFactor": 1.15, "maxLaunchDelaySeconds": 30,
+            **self._backoff(),
         }  # fmt: skip
         answer = await self.ask("POST", "/v2/apps", body)
         if answer is None or answer.status == 201:
@@ -178,7 +184,7 @@ class People:
             "id": name, "cmd": "serve", "cpus": 0.1, "mem": 32, "gpus": gpus, "instances": 1,
             "unreachableStrategy": "disabled",
             "upgradeStrategy": {"minimumHealthCapacity": 0, "maximumOverCapacity": 0},
-            "backoffSeconds": 1, "backoffFactor": 1.15, "maxLaunchDelaySeconds": 30,
+            **self._backoff(),
         }  # fmt: skip
         answer = await self.ask("POST", "/v2/apps", body)
         if answer is None or answer.status == 201:
@@ -186,13 +192,14 @@ class People:
 
     async def create_pod(self) -> None:
         """Create a pod of two containers, one of which may have GPUs."""
-        chance = self.world.random
+        chance, pacing = self.world.random, self.world.pacing
         gpus, instances = chance.choice((0, 1, 1)), chance.randint(1, 2)
         if len(self.apps) >= MOST_APPS or self._asked() + gpus * instances > self.gpus // 2:
             return
         self._count += 1
         name, lasting = f"/pod-{self._count}", chance.random() < 0.7
-        life = {} if lasting else {LIFE: f"{chance.uniform(0.05, 90.0):.3f}:{chance.choice((0, 1))}"}
+        life = {} if lasting else {LIFE: f"{pacing.life(chance.uniform(0.05, 90.0)):.3f}:{chance.choice((0, 1))}"}
+        factor, most_s = pacing.backoff(lasting=lasting)
         containers = [
             {
                 "name": part, "exec": {"command": {"shell": "serve"}}, "environment": life if part == "first" else {},
@@ -202,7 +209,7 @@ class People:
         ]  # fmt: skip
         body = {
             "id": name, "containers": containers, "scaling": {"kind": "fixed", "instances": instances},
-            "scheduling": {"backoff": {"backoff": 1, "backoffFactor": 1.15, "maxLaunchDelay": 30}},
+            "scheduling": {"backoff": {"backoff": 1, "backoffFactor": factor, "maxLaunchDelay": most_s}},
         }  # fmt: skip
         answer = await self.ask("POST", "/v2/pods", body)
         if answer is None or answer.status == 201:
@@ -219,7 +226,7 @@ class People:
         body = {
             "id": name, "cmd": "serve", "cpus": 0.1, "mem": 32, "gpus": gpus, "instances": instances,
             "gang": {"size": GANG}, "priority": chance.choice((0, 0, 5)),
-            "backoffSeconds": 1, "backoffFactor": 1.15, "maxLaunchDelaySeconds": 30,
+            **self._backoff(),
         }  # fmt: skip
         answer = await self.ask("POST", "/v2/apps", body)
         if answer is None or answer.status == 201:
@@ -285,7 +292,8 @@ class People:
         status = chance.choice((0, 0, 0, 1))
         run = {
             "cmd": "work", "cpus": 0.1, "mem": 32, "disk": 0, "gpus": chance.choice((0, 1, 1)),
-            "env": {LIFE: f"{chance.uniform(0.0, 120.0):.3f}:{status}"}, "restart": {"policy": "NEVER"},
+            "env": {LIFE: f"{self.world.pacing.job(chance.uniform(0.0, 120.0)):.3f}:{status}"},
+            "restart": {"policy": "NEVER"},
         }  # fmt: skip
         job = f"job-{self._count}"
         made = await self.ask("POST", "/v1/jobs", {"id": job, "run": run})
@@ -310,7 +318,8 @@ class People:
         if made is None or made.status != 201:
             return
         schedule = {
-            "id": "often", "cron": "*/3 * * * *", "timezone": "UTC", "concurrencyPolicy": "FORBID", "enabled": True,
+            "id": "often", "cron": self.world.pacing.pace.cron, "timezone": "UTC", "concurrencyPolicy": "FORBID",
+            "enabled": True,
         }  # fmt: skip
         begun = await self.ask("POST", f"/v1/jobs/{job}/schedules", schedule)
         if begun is None:

@@ -54,7 +54,7 @@ class Preempting(Actor):
         """Make and remove apps now and then."""
         self._install()
         while self.busy:
-            await asyncio.sleep(self.chance.expovariate(1 / PAUSE_S))
+            await self.pause(PAUSE_S)
             if not self.busy:
                 return
             kind, most = self.chance.choice(((LOW, MOST_LOW), (HIGH, MOST_HIGH), (HIGH, MOST_HIGH)))

@@ -42,7 +42,7 @@ class Replaced(Actor):
         self.cluster.on_exit.append(self._exits)
         pause_s = self.chance.choice(PAUSES_S)
         while self.busy:
-            await asyncio.sleep(self.chance.expovariate(1 / pause_s))
+            await self.pause(pause_s)
             if self.busy:
                 await self._replace(self.chance.choice(self.cluster.agents))
 
@@ -63,7 +63,7 @@ class Replaced(Actor):
         machine.volumes.clear()
         self._before |= dict.fromkeys(before, host.name)
         if self.chance.random() < 0.5:
-            await asyncio.sleep(span(self.chance, 5.0, 900.0))
+            await asyncio.sleep(self.world.lasts_s(span(self.chance, 5.0, 900.0)))
             await self._mark_gone()
 
     async def _agents(self) -> list[Any] | None:

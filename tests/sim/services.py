@@ -222,7 +222,7 @@ class Cluster:
         process = self.world.processes.get(name)
         if process is not None:
             self.world.kill(process)
-        self.world.soon(span(self.world.random, 0.2, 120.0), self._restart, name)
+        self.world.soon(self.world.lasts_s(span(self.world.random, 0.2, 120.0)), self._restart, name)
 
     def kill_while_writing(self, name: str) -> None:
         """Kill a service at one of its next writes to the disk."""
@@ -230,7 +230,7 @@ class Cluster:
         if process is None:
             return
         process.fatal_in = count_to(self.world.random, 40)
-        pause_s = span(self.world.random, 0.2, 60.0)
+        pause_s = self.world.lasts_s(span(self.world.random, 0.2, 60.0))
         process.at_end.append(lambda: self.world.soon(pause_s, self._restart, name))
 
     def kill_while_sending(self, name: str) -> None:
@@ -239,7 +239,7 @@ class Cluster:
         if process is None:
             return
         process.fatal_send = count_to(self.world.random, 60)
-        pause_s = span(self.world.random, 0.2, 60.0)
+        pause_s = self.world.lasts_s(span(self.world.random, 0.2, 60.0))
         process.at_end.append(lambda: self.world.soon(pause_s, self._restart, name))
 
     def power_cut(self, name: str) -> None:
@@ -255,7 +255,7 @@ class Cluster:
         if name in self.machines:
             self.machines[name].power_cut()
         host.disk.power_cut()
-        self.world.soon(self.world.random.uniform(5.0, 200.0), self._boot, name)
+        self.world.soon(self.world.lasts_s(self.world.random.uniform(5.0, 200.0)), self._boot, name)
 
     def _boot(self, name: str) -> None:
         host = self.host_of(name)
@@ -294,7 +294,7 @@ class Cluster:
         flags = _flags(
             [*MARATHON_FLAGS, *TOGGLES], master=self._master_flag, http_address=host.ip, **kept,
             http_port=MARATHON_PORT, hostname=host.name, insecure="true", enable_features="gpu_resources",
-            mesos_user="root", mesos_role="marathon", failover_timeout=604800,
+            mesos_user="root", mesos_role="marathon", failover_timeout=int(self.world.pacing.pace.failover_s),
             usage_interval=0,  # an HTTP client asks, whose sockets are the real world's
         )  # fmt: skip
         flags = switched(dict(flags))

@@ -38,18 +38,21 @@ def histories(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 def test_a_seed_is_one_history() -> None:
-    first, second = (play("--seed", "21", "--seeds", "2", "--hours", "0.3") for _ in range(2))
-    assert first.returncode == 0, first.stdout + first.stderr
-    assert len(histories(first)) == 2
-    assert histories(first) == histories(second)
+    for words in (("21", "--hours", "0.3", "--pace", "dense"), ("22", "--hours", "0.1", "--pace", "slow")):
+        first, second = (play("--seed", *words) for _ in range(2))
+        assert first.returncode == 0, first.stdout + first.stderr
+        assert len(histories(first)) == 1
+        assert histories(first) == histories(second)
 
 
 @pytest.mark.parametrize("words", FAILED_ONCE, ids=lambda words: words[0])
 def test_what_broke_something_once_does_not(words: tuple[str, ...]) -> None:
     actors = [word.removeprefix("actors=").split(",") for word in words if word.startswith("actors=")]
-    given = [word for word in words if not word.startswith("actors=")]
+    paces = [word.removeprefix("pace=") for word in words if word.startswith("pace=")]
+    given = [word for word in words if "=" not in word]
     options = zip(("--seed", "--hours", "--people", "--faults"), given, strict=False)
     named = [word for names in actors for word in ("--actors", *names)]
+    named += ["--pace", *(paces or ["dense"])]
     done = play(*(word for option in options for word in option), *named)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -72,14 +75,14 @@ def test_what_was_found_is_planted_and_told() -> None:
 
 
 def test_fresh_seeds_are_told_so_that_they_can_be_played_again() -> None:
-    done = play("--fresh", "--seconds", "0.1", "--hours", "0.05", "--jobs", "1")
+    done = play("--fresh", "--seconds", "0.1", "--hours", "0.05", "--jobs", "1", "--pace", "dense")
     assert done.returncode == 0, done.stdout + done.stderr
     told = re.search(r"^fresh seeds, from (\d+) on$", done.stdout, re.MULTILINE)
     assert told is not None, done.stdout
     first = next(line for line in histories(done) if line.startswith(f"seed {told[1]}: "))
-    assert histories(play("--seed", told[1], "--hours", "0.05")) == [first]
+    assert histories(play("--seed", told[1], "--hours", "0.05", "--pace", "dense")) == [first]
 
 
 def test_nothing_breaks_while_faults_come_every_half_minute() -> None:
-    done = play("--seed", "1", "--seeds", "2", "--hours", "0.5", "--faults", "30", "--people", "15")
+    done = play("--seed", "1", "--seeds", "2", "--hours", "0.5", "--faults", "30", "--people", "15", "--pace", "dense")
     assert done.returncode == 0, done.stdout + done.stderr

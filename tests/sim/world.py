@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.sim.disk import Disk
     from tests.sim.loop import VirtualLoop
     from tests.sim.network import Network
+    from tests.sim.paces import Pacing
 
 EPOCH_S = 1_700_000_000.0
 """Unix time at which every history begins."""
@@ -104,12 +105,12 @@ class Process:
 class World:
     """One history: everything that happens follows from the seed."""
 
-    def __init__(self, seed: int, root: Path) -> None:
+    def __init__(self, seed: int, root: Path, pacing: Pacing) -> None:
         from tests.sim.loop import VirtualLoop
         from tests.sim.network import Network
 
         self.seed, self.root, self._folder = seed, root, str(root)
-        self.random = Random(seed)
+        self.random, self.pacing = Random(seed), pacing
         self.ahead_s = 0.0
         """By how much a clock was ahead at most that nobody took to be put right afterwards."""
         self.now_s = 0.0
@@ -194,6 +195,14 @@ class World:
             self.loop.freeze(process, seconds)
             for told in process.on_freeze:
                 told(seconds)
+
+    def pause_s(self, seconds: float) -> float:
+        """Return how long a pause from now on is that is of so many seconds in a dense history."""
+        return self.pacing.pause(self.now_s, seconds)
+
+    def lasts_s(self, seconds: float) -> float:
+        """Return how long a fault that begins now lasts that does for so many seconds in a dense history."""
+        return self.pacing.lasts(self.now_s, seconds)
 
     def soon(self, delay_s: float, call: Callable[..., Any], *args: Any, process: Process | None = None) -> None:
         """Do something after so many seconds of the world's time, as a step of a process or of nobody."""
