@@ -12,35 +12,6 @@ from google.protobuf.message import Message
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos.descriptors import file_of
 
-# Types that v1 calls by another name; all others differ by `mesos.v1.` for `mesos.` alone (include/mesos/v1).
-_RENAMED = {"SlaveInfo": "AgentInfo", "SlaveID": "AgentID"}
-_V0, _V1 = "mesos.", "mesos.v1."
-
-
-def v1_name(internal_type: str) -> str:
-    """Return what v1 calls an internal type: `mesos.v1.AgentInfo` for `mesos.SlaveInfo`; it need not exist."""
-    head, dot, rest = internal_type.removeprefix(_V0).partition(".")
-    return f"{_V1}{_RENAMED.get(head, head)}{dot}{rest}"
-
-
-def field_names(type_name: str) -> frozenset[str]:
-    """Return the names of the fields of a message type. Raises ProtocolError for an unknown type."""
-    return frozenset(message_class(type_name).DESCRIPTOR.fields_by_name)
-
-
-def enum_names(type_name: str) -> frozenset[str]:
-    """Return the value names of an enum type, such as `mesos.v1.TaskState`."""
-    return frozenset(pool().FindEnumTypeByName(type_name).values_by_name)
-
-
-def is_message(type_name: str) -> bool:
-    """Return whether a message type of this full name exists."""
-    try:
-        pool().FindMessageTypeByName(type_name)
-    except KeyError:
-        return False
-    return True
-
 
 @cache
 def message_class(type_name: str) -> type[Message]:

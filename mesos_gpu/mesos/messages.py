@@ -11,16 +11,11 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from google.protobuf import json_format
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import DecodeError, EncodeError, Message
-
+from mesos_gpu import native
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos.codec import compiled
-from mesos_gpu.mesos.codec.plans import Unusual, plan_of
-from mesos_gpu.mesos.leniency import lenient
-from mesos_gpu.mesos.message_types import enum_names, field_names, is_message, message_class, pool, v1_name
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.schema import Field, enum_names, field_names, fields_of, is_message, v1_name
 
 __all__ = [
     "check",
@@ -43,10 +38,31 @@ __all__ = [
 _SILENT_DEFAULTS = frozenset({("Resource", "role"), ("FrameworkInfo", "role")})
 
 
+def prepare() -> None:
+    """Read now what reading and writing messages takes, so that processes that are forked later share it.
+
+    Where the codec is compiled that is the tables alone: most services never need the protobuf library.
+    """
+    if native.TABLE is None:
+        from mesos_gpu.mesos.message_types import pool
+
+        _library()
+        pool()
+    else:
+        is_message("")
+
+
+def _library() -> Any:
+    """Return Python's way, which is read when it is first needed: `codec.library`."""
+    from mesos_gpu.mesos.codec import library
+
+    return library
+
+
 def encode(type_name: str, document: Mapping[str, Any]) -> bytes:
     """Return the protobuf bytes of a document. Raises ProtocolError when it does not fit the type."""
     data = compiled.encoded(type_name, document)
-    return _bytes(type_name, _build(type_name, document)) if data is None else data
+    return _library().encode(type_name, document) if data is None else data
 
 
 def encode_from_v1(internal_type: str, document: Mapping[str, Any]) -> bytes:
@@ -55,13 +71,7 @@ def encode_from_v1(internal_type: str, document: Mapping[str, Any]) -> bytes:
     What only the internal message has (`slave_id` beside a task) has its own name. Raises ProtocolError.
     """
     data = compiled.encoded(internal_type, document, True)
-    if data is not None:
-        return data
-    try:
-        message = plan_of(internal_type, v1=True).message(document)
-    except _NOT_OURS:
-        message = _build(internal_type, plan_of(internal_type, v1=True).own_words(document, devolve))
-    return _bytes(internal_type, message)
+    return _library().encode_from_v1(internal_type, document, devolve) if data is None else data
 
 
 def encode_from_parts(internal_type: str, document: Mapping[str, Any]) -> bytes:
@@ -70,18 +80,13 @@ def encode_from_parts(internal_type: str, document: Mapping[str, Any]) -> bytes:
     Each of their values is of its field's type, and is not looked at again.
     """
     data = compiled.encoded(internal_type, document, True)
-    if data is not None:
-        return data
-    try:
-        return _bytes(internal_type, plan_of(internal_type, v1=True).message_of_parts(document))
-    except (*_NOT_OURS, ProtocolError):
-        return encode_from_v1(internal_type, document)
+    return _library().encode_from_parts(internal_type, document, devolve) if data is None else data
 
 
 def decode(type_name: str, data: bytes) -> Document:
     """Return the document of protobuf bytes. Raises ProtocolError when they do not parse or miss a required field."""
     document = compiled.decoded(type_name, data)
-    return plan_of(type_name).document(_parse(type_name, data)) if document is None else document
+    return _library().decode(type_name, data) if document is None else document
 
 
 def decode_to_v1(internal_type: str, data: bytes) -> Document:
@@ -90,7 +95,7 @@ def decode_to_v1(internal_type: str, data: bytes) -> Document:
     The one field that v1 has not, `checkpoint` of SlaveInfo, is kept. Raises ProtocolError as `decode`.
     """
     document = compiled.decoded(internal_type, data, True)
-    return plan_of(internal_type, v1=True).document(_parse(internal_type, data)) if document is None else document
+    return _library().decode(internal_type, data, v1=True) if document is None else document
 
 
 def evolve(internal_type: str, document: Mapping[str, Any]) -> Document:
@@ -119,10 +124,8 @@ def read(type_name: str, document: object) -> Document:
     """Return a document from elsewhere in our form. Raises ProtocolError with the words of `check`."""
     if not isinstance(document, Mapping):
         raise ProtocolError(f"expected an object for {type_name}")
-    message = _build_leniently(type_name, document)
-    if not message.IsInitialized():
-        raise ProtocolError(_missing(message))
-    return plan_of(type_name).document(message)
+    found: Document = _library().read(type_name, document)
+    return found
 
 
 def normalize(type_name: str, document: Mapping[str, Any]) -> Document:
@@ -130,7 +133,8 @@ def normalize(type_name: str, document: Mapping[str, Any]) -> Document:
 
     Raises ProtocolError when it does not fit the type; missing required fields are left to `check`.
     """
-    return plan_of(type_name).document(_build_leniently(type_name, document))
+    found: Document = _library().read(type_name, document, partial=True)
+    return found
 
 
 def with_defaults(type_name: str, document: Mapping[str, Any]) -> Document:
@@ -145,59 +149,9 @@ def _translated(from_type: str, to_type: str, document: Mapping[str, Any]) -> Do
     """Return the document of another type with the same wire form; required fields may be missing in both."""
     data = compiled.encoded(from_type, document)
     if data is None:
-        data = _build(from_type, document).SerializePartialToString()
+        data = _library().encode(from_type, document, partial=True)
     found = compiled.decoded(to_type, data)
-    return plan_of(to_type).document(_parse(to_type, data, partial=True)) if found is None else found
-
-
-def _bytes(type_name: str, message: Message) -> bytes:
-    try:
-        return message.SerializeToString(deterministic=True)
-    except EncodeError as error:
-        raise ProtocolError(f"{type_name}: {error}") from None
-
-
-_NOT_OURS = (Unusual, TypeError, ValueError, RecursionError)
-"""What a plan raises for a document that is not written as we write it."""
-
-
-def _build(type_name: str, document: Mapping[str, Any]) -> Message:
-    try:
-        return plan_of(type_name).message(document)
-    except _NOT_OURS:
-        pass
-    message = message_class(type_name)()
-    try:
-        json_format.ParseDict(dict(document), message, ignore_unknown_fields=True)
-    except (json_format.ParseError, TypeError, ValueError, AttributeError, RecursionError, SystemError) as error:
-        # SystemError is protobuf's own for a field's name that is not UTF-8.
-        raise ProtocolError(f"{type_name}: {error}") from None
-    return message
-
-
-def _build_leniently(type_name: str, document: Mapping[str, Any]) -> Message:
-    """Build from a document that others wrote: as lenient, and as strict, as Mesos."""
-    try:
-        return _build(type_name, lenient(message_class(type_name).DESCRIPTOR, document))
-    except RecursionError:
-        raise ProtocolError(f"{type_name}: nested too deeply") from None
-    except ProtocolError as error:
-        raise ProtocolError(f"{type_name}: {str(error).removeprefix(f'{type_name}: ')}") from None
-
-
-def _parse(type_name: str, data: bytes, *, partial: bool = False) -> Message:
-    message = message_class(type_name)()
-    try:
-        message.ParseFromString(data)
-    except DecodeError as error:
-        raise ProtocolError(f"{type_name}: {error}") from None
-    if not partial and not message.IsInitialized():
-        raise ProtocolError(f"{type_name}: {_missing(message)}")
-    return message
-
-
-def _missing(message: Any) -> str:
-    return f"Missing required fields: {', '.join(message.FindInitializationErrors())}"
+    return _library().decode(to_type, data, partial=True) if found is None else found
 
 
 class _Filling(NamedTuple):
@@ -211,16 +165,15 @@ class _Filling(NamedTuple):
 
 @cache
 def _fillings(type_name: str) -> tuple[_Filling, ...]:
-    descriptor = pool().FindMessageTypeByName(type_name)
+    short = type_name.rpartition(".")[2]
 
-    def filling(field: FieldDescriptor) -> _Filling:
-        said = field.has_default_value and (descriptor.name, field.name) not in _SILENT_DEFAULTS
-        entry = field.message_type
+    def filling(field: Field) -> _Filling:
+        said = None if (short, field.name) in _SILENT_DEFAULTS else field.default
         # A function: some messages contain messages of their own type.
-        inner = None if entry is None or entry.GetOptions().map_entry else partial(_fillings, entry.full_name)
-        return _Filling(field.name, _default(field) if said else None, inner, field.is_repeated)
+        inner = partial(_fillings, field.type) if is_message(field.type) and not field.is_map else None
+        return _Filling(field.name, said, inner, field.label == "repeated")
 
-    return tuple(map(filling, descriptor.fields))
+    return tuple(map(filling, fields_of(type_name)))
 
 
 def _filled(fillings: tuple[_Filling, ...], document: Mapping[str, Any]) -> Document:
@@ -237,8 +190,3 @@ def _filled(fillings: tuple[_Filling, ...], document: Mapping[str, Any]) -> Docu
         else:
             filled[name] = _filled(inner(), value)
     return filled
-
-
-def _default(field: FieldDescriptor) -> Any:
-    names = None if field.enum_type is None else field.enum_type.values_by_number
-    return field.default_value if names is None else names[field.default_value].name

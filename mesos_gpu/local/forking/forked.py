@@ -34,12 +34,12 @@ def preload(modules: Sequence[str]) -> Iterator[str]:
     # A collection during imports finds nothing, and looks at more each time; who forks makes no garbage later.
     gc.disable()
     # Here, as this module is imported by programs that need no messages.
-    from mesos_gpu.mesos.message_types import pool
+    from mesos_gpu.mesos import messages
 
     with suppress(ImportError):
         later.read_without()
-    pool()
-    gc.collect()  # what the pool was made of leaves room for what is read next
+    messages.prepare()
+    gc.collect()  # what that was made of leaves room for what is read next
     for module in modules:
         with suppress(Exception):
             import_module(module)

@@ -2,7 +2,7 @@
 
 C takes only what is surely right: a message that any protobuf library would write, a document as we write it. For all
 else it returns nothing, and the plans (`codec.plans`) and the protobuf library decide, as where nothing is compiled; so
-every error has their words. What C knows of a type is a table made of the same plan, when the type is first met.
+every error has their words. What C knows of a type is made of its fields' table, when the type is first met.
 """
 
 from __future__ import annotations
@@ -11,22 +11,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from google.protobuf.descriptor import FieldDescriptor
-
-from mesos_gpu.mesos.codec.plans import plan_of
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.schema import Field, fields_of, is_enum, is_message, numbers_of, v1_name
 from mesos_gpu.native import TABLE, Row, Table
 
-_KINDS = {
-    FieldDescriptor.TYPE_BOOL: "bool",
-    FieldDescriptor.TYPE_BYTES: "bytes",
-    FieldDescriptor.TYPE_DOUBLE: "double",
-    FieldDescriptor.TYPE_INT32: "int32",
-    FieldDescriptor.TYPE_INT64: "int64",
-    FieldDescriptor.TYPE_STRING: "string",
-    FieldDescriptor.TYPE_UINT32: "uint32",
-    FieldDescriptor.TYPE_UINT64: "uint64",
-}
+_SCALARS = frozenset({"bool", "bytes", "double", "int32", "int64", "string", "uint32", "uint64"})
 _types: dict[Table, tuple[str, bool]] = {}
 """Of which type each table is, and whether in v1 words."""
 
@@ -53,7 +42,7 @@ def encoded(type_name: str, document: Mapping[str, Any], v1: bool = False) -> by
 
 @cache
 def _table(type_name: str, v1: bool) -> Any:
-    plan_of(type_name, v1=v1)  # which says it when there is no such type
+    fields_of(type_name)  # which says it when there is no such type
     assert TABLE is not None
     table = TABLE()
     _types[table] = type_name, v1
@@ -67,19 +56,29 @@ def _fill(table: Any) -> None:
 
 def rows(type_name: str, v1: bool) -> list[Row]:
     """Return the fields of a type as a table takes them. Their numbers are up to 63; Mesos has none beyond 55."""
-    fields = sorted(plan_of(type_name, v1=v1).fields(), key=lambda found: found[0].number)
-    if len({name for _, name, _ in fields}) < len(fields):
+    fields = sorted(fields_of(type_name))
+    evolved = v1_name(type_name)
+    # As in a plan: a field that v1 does not have (SlaveInfo's checkpoint) keeps its own name.
+    words = {field.number: field for field in fields_of(evolved)} if v1 and is_message(evolved) else {}
+    spelled = [words.get(field.number, field) for field in fields]
+    if len({word.name for word in spelled}) < len(fields):
         # A type that v1 has in another form (scheduler.Call.Subscribe): nobody says it in v1 words.
-        return [(field.number, field.name, "other", field.is_repeated, field.is_required, None) for field, *_ in fields]
-    return [_row(field, name, numbers, v1) for field, name, numbers in fields]
+        return [(field.number, field.name, "other", *_labels(field), None) for field in fields]
+    return [_row(field, word, v1) for field, word in zip(fields, spelled, strict=True)]
 
 
-def _row(field: FieldDescriptor, name: str, numbers: Mapping[str, int] | None, v1: bool) -> Row:
-    kind, of = _KINDS.get(field.type, "other"), None
-    inner = field.message_type
-    if inner is not None and inner.full_name.startswith("mesos."):
-        kind = "map" if inner.GetOptions().map_entry else "message"
-        of = _table(inner.full_name, v1)
-    elif numbers is not None and len(set(numbers.values())) == len(numbers):
-        kind, of = "enum", numbers
-    return field.number, name, kind, field.is_repeated, field.is_required, of
+def _row(field: Field, word: Field, v1: bool) -> Row:
+    kind, of = field.type if field.type in _SCALARS else "other", None
+    if is_message(field.type):
+        kind, of = "map" if field.is_map else "message", _table(field.type, v1)
+    elif is_enum(field.type):
+        # Of v1's names those that the message takes, too.
+        taken = set(numbers_of(field.type).values())
+        numbers = {name: number for name, number in numbers_of(word.type).items() if number in taken}
+        if len(set(numbers.values())) == len(numbers):
+            kind, of = "enum", numbers
+    return field.number, word.name, kind, *_labels(field), of
+
+
+def _labels(field: Field) -> tuple[bool, bool]:
+    return field.label == "repeated", field.label == "required"

@@ -21,8 +21,9 @@ from typing import Any, TypeAlias
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from mesos_gpu.mesos.message_types import is_message, message_class, pool, v1_name
+from mesos_gpu.mesos.message_types import message_class, pool
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.schema import is_message, v1_name
 
 _MAX_DEPTH = 100
 """Messages in messages: what the protobuf library's JSON takes, too."""
@@ -152,20 +153,6 @@ class Plan:
                     if isinstance(value, dict)
                     else [part.own_words(one, translate) if isinstance(one, dict) else one for one in value]
                 )
-        return found
-
-    def fields(self) -> list[tuple[FieldDescriptor, str, dict[str, int] | None]]:
-        """Return each field, its name in our words, and of an enum the numbers by the names of our words.
-
-        Of those only that the message takes: v1 may have names for more.
-        """
-        found = []
-        for field in self._descriptor.fields:
-            numbers = None
-            if field.enum_type is not None:
-                taken, names = field.enum_type.values_by_number, self._enum(field).values_by_name
-                numbers = {name: value.number for name, value in names.items() if value.number in taken}
-            found.append((field, self._name(field), numbers))
         return found
 
     def _name(self, field: FieldDescriptor) -> str:

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos import messages
-from mesos_gpu.mesos.leniency import read_quickly
-from mesos_gpu.mesos.message_types import is_message, message_class, pool, v1_name
+from mesos_gpu.mesos.codec.shapes import read_quickly
+from mesos_gpu.mesos.message_types import message_class, pool
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.schema import is_message, v1_name
 from tests.support.mesos_documents import ENVELOPES, RECORDED, TYPES, document_of, spoiled
 
 pytestmark = pytest.mark.usefixtures("each_codec")
