@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
+from mesos_gpu import native
 from mesos_gpu.errors import ProtocolError
-from mesos_gpu.mesos import messages, schema
+from mesos_gpu.mesos import message_types, messages, schema
 from mesos_gpu.mesos.codec import compiled
 from mesos_gpu.mesos.codec.plans import plan_of
 from mesos_gpu.mesos.descriptors import LABELS, SCALARS
@@ -97,3 +98,17 @@ def test_what_is_usual_needs_no_protobuf_library_and_what_is_not_finds_it() -> N
     codec.needed()
     done = subprocess.run([sys.executable, "-c", USUAL], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("mesos.TaskID: Missing required fields: value\n", "")
+
+
+def test_what_messages_take_is_read_before_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "TABLE", object())
+    schema._tables.cache_clear()
+    messages.prepare()
+    assert schema._tables.cache_info().currsize == 1
+    made: list[str] = []
+    monkeypatch.setattr(message_types, "pool", lambda: made.append("the library's"))
+    messages.prepare()
+    assert made == []
+    monkeypatch.setattr(native, "TABLE", None)
+    messages.prepare()
+    assert made == ["the library's"]
