@@ -3,7 +3,8 @@
 Files are real ones, in a folder for each host. What has to be known beside them is what a disk would have kept: the
 content of a file at its last fsync, and the names in a folder at the folder's. A process that is killed loses nothing
 that it has written (the page cache is the kernel's); a host whose power goes loses each thing that was not synced, or
-keeps it, as chance has it.
+keeps it, as chance has it. A name that was removed is there again, unless its folder was synced since; what was renamed
+has its new name or its old one.
 """
 
 from __future__ import annotations
@@ -14,12 +15,29 @@ import stat
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.sim.world import PROCESS, Killed
 
 if TYPE_CHECKING:
     from tests.sim.world import World
+
+
+_SQLITE = (".db", ".db-wal", ".db-shm", ".db-journal")
+
+
+class _Name(NamedTuple):
+    """What a name in a folder is of."""
+
+    inode: int
+    kind: str | None
+    """Where a symbolic link leads to; nothing for a folder, None for a file."""
+
+
+def _kind_of(entry: os.DirEntry[str]) -> str | None:
+    if entry.is_symlink():
+        return str(Path(entry.path).readlink())
+    return "" if entry.is_dir() else None
 
 
 class Disk:
@@ -33,7 +51,8 @@ class Disk:
         self.refused_s = -inf
         """When it failed a change last, by the world's time."""
         self._contents: dict[int, bytes] = {}
-        self._names: dict[str, dict[str, int]] = {}
+        self._folders: dict[str, tuple[int, dict[str, _Name]]] = {}
+        """By path, the number and the names of each folder, as they were when it was synced."""
         root.mkdir(parents=True)
 
     def synced(self, path: str) -> None:
@@ -43,7 +62,8 @@ class Disk:
         except OSError:
             return
         if stat.S_ISDIR(found.st_mode):
-            self._names[path] = {entry.name: entry.inode() for entry in os.scandir(path)}
+            names = {entry.name: _Name(entry.inode(), _kind_of(entry)) for entry in os.scandir(path)}
+            self._folders[path] = (found.st_ino, names)
         elif stat.S_ISREG(found.st_mode):
             self._contents[found.st_ino] = Path(path).read_bytes()
 
@@ -51,33 +71,81 @@ class Disk:
         """Lose what a disk would lose."""
         before = {folder: Path(folder).stat().st_mtime_ns for folder, _, _ in os.walk(self.root)}
         shutil.rmtree(self.volatile, ignore_errors=True)
-        self._lose(self.root)
+        there = {path.lstat().st_ino for path in self.root.rglob("*")}
+        lost: set[int] = set()
+        removed: list[tuple[Path, _Name]] = []
+        self._lose(self.root, lost, removed)
+        for path, name in removed:
+            # What was renamed has one of its names; what was removed may be there again.
+            if name.inode in lost or (name.inode not in there and self._chance(0.5)):
+                self._bring_back(path, name)
         for folder, _, _ in os.walk(self.root):
-            os.utime(folder, ns=(before[folder],) * 2)
+            if folder in before:
+                os.utime(folder, ns=(before[folder],) * 2)
+        self._took_note()
+
+    def replaced(self) -> None:
+        """It is another disk, with nothing on it."""
+        for entry in self.root.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        self._took_note()
+
+    def _took_note(self) -> None:
+        """What is there now is on the disk, and nothing else."""
         self._contents.clear()
-        self._names.clear()
+        self._folders.clear()
         for folder, _, files in os.walk(self.root):
             self.synced(folder)
             for name in files:
                 self.synced(f"{folder}/{name}")
 
-    def _lose(self, folder: Path) -> None:
-        synced = self._names.get(str(folder), {})
-        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+    def _names_of(self, folder: Path, inode: int) -> dict[str, _Name]:
+        """Return the names in a folder that are on the disk; another folder at this place had others."""
+        known, names = self._folders.get(str(folder), (0, {}))
+        return names if known == inode else {}
+
+    def _lose(self, folder: Path, lost: set[int], removed: list[tuple[Path, _Name]]) -> None:
+        """Lose what is in a folder; add to `lost` what is, and to `removed` the names that it has had on the disk."""
+        synced = self._names_of(folder, folder.stat().st_ino)
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        gone = synced.keys() - {entry.name for entry in entries}
+        removed += [
+            (folder / name, synced[name])
+            for name in sorted(gone)
+            if not name.endswith(_SQLITE) and folder / name != self.volatile
+        ]
+        for entry in entries:
             path = Path(entry.path)
-            if entry.name.endswith((".db", ".db-wal", ".db-shm", ".db-journal")):
+            if entry.name.endswith(_SQLITE):
                 continue  # SQLite syncs by itself, and SQLite's own tests try its promises
-            if synced.get(entry.name) != entry.inode() and self._chance(0.5):
+            before = synced.get(entry.name)
+            if (before is None or before.inode != entry.inode()) and self._chance(0.5):
                 # Its name was not synced: it may be gone, or the file that had the name before be back.
-                was = self._contents.get(synced.get(entry.name, -1))
+                lost.add(entry.inode())
+                was = None if before is None else self._contents.get(before.inode)
                 shutil.rmtree(path) if entry.is_dir(follow_symlinks=False) else path.unlink()
                 if was is not None:
                     path.write_bytes(was)
                 continue
             if entry.is_dir(follow_symlinks=False):
-                self._lose(path)
+                self._lose(path, lost, removed)
             elif entry.is_file(follow_symlinks=False):
                 self._cut_short(path, entry.inode())
+
+    def _bring_back(self, path: Path, name: _Name) -> None:
+        """A name that was removed is there again, with what the disk has of it; of a folder, with some of its names."""
+        if not path.parent.is_dir() or os.path.lexists(path):
+            return
+        self.world.tell(self.root.name, f"{path} is there again")
+        if name.kind is None:
+            path.write_bytes(self._contents.get(name.inode, b""))
+        elif name.kind:
+            path.symlink_to(name.kind)
+        else:
+            path.mkdir()
+            for inner, known in sorted(self._names_of(path, name.inode).items()):
+                if self._chance(0.5):
+                    self._bring_back(path / inner, known)
 
     def _cut_short(self, path: Path, inode: int) -> None:
         data, synced = path.read_bytes(), self._contents.get(inode)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -57,9 +56,7 @@ class Replaced(Actor):
         self.tell(f"the disk of {host.name} is replaced, which was {before}")
         machine = self.cluster.machines[host.name]
         self.cluster.power_cut(host.name)
-        for entry in host.disk.root.iterdir():
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-        host.disk.power_cut()
+        host.disk.replaced()
         machine.volumes.clear()
         self._before |= dict.fromkeys(before, host.name)
         if self.chance.random() < 0.5:
