@@ -12,7 +12,7 @@ its way; then the change has been made, or not.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,8 @@ class Ensemble:
     quorum: bool = True
     nodes: dict[str, _Node] = field(default_factory=lambda: {"/": _Node(b"", 0)})
     clients: dict[int, Client] = field(default_factory=dict)
+    _below: dict[str, dict[str, None]] = field(default_factory=dict)
+    """The names below each node, in the order in which they were made."""
     _changes: int = 0
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
 
@@ -129,10 +131,20 @@ class Ensemble:
         """Return the names below a node. Raises NoNodeError."""
         if path not in self.nodes:
             raise NoNodeError
-        above = path.rstrip("/") + "/"
-        return [
-            found[len(above) :] for found in self.nodes if found.startswith(above) and "/" not in found[len(above) :]
-        ]
+        return list(self._below.get(path, ()))
+
+    def _place(self, path: str, node: _Node) -> None:
+        above, _, name = path.rpartition("/")
+        self.nodes[path] = node
+        self._below.setdefault(above or "/", {})[name] = None
+
+    def put_back(self, nodes: Mapping[str, _Node]) -> None:
+        """Let these be all the nodes that there are."""
+        self.nodes = {"/": nodes["/"]}
+        self._below.clear()
+        for path, node in nodes.items():
+            if path != "/":
+                self._place(path, node)
 
     def create(self, path: str, data: bytes, owner: int | None, *, sequence: bool, above: bool) -> str:
         """Make a node. Raises NodeExistsError, NoNodeError."""
@@ -147,7 +159,7 @@ class Ensemble:
             raise NodeExistsError
         self._changes += 1
         self.nodes[parent].children_made += 1
-        self.nodes[path] = _Node(data, self._changes, owner)
+        self._place(path, _Node(data, self._changes, owner))
         self._tell(parent)
         return path
 
@@ -163,8 +175,9 @@ class Ensemble:
         """Remove a node. Raises NoNodeError, BadVersionError."""
         self._of(path, version)
         self._changes += 1
-        del self.nodes[path]
-        self._tell(path.rpartition("/")[0] or "/")
+        above, _, name = path.rpartition("/")
+        del self.nodes[path], self._below[above or "/"][name]
+        self._tell(above or "/")
 
     def _of(self, path: str, version: int) -> _Node:
         node = self.nodes.get(path)
@@ -417,10 +430,9 @@ class _Transaction:
             try:
                 results.append(step())
             except (NoNodeError, NodeExistsError, BadVersionError) as error:
-                nodes.clear()
-                for path, (node, data, version, children) in before.items():
+                for node, data, version, children in before.values():
                     node.data, node.version, node.children_made = data, version, children
-                    nodes[path] = node
+                self._client.ensemble.put_back({path: found[0] for path, found in before.items()})
                 rest = len(self._steps) - len(results) - 1
                 return [RolledBackError()] * len(results) + [error] + [RuntimeInconsistency()] * rest
         return results
