@@ -1,6 +1,6 @@
 """How many GPUs placement fills, by policy, on published pod lists.
 
-    ./run bench placement --trace FOLDER [--lists default,cpu050] [--seeds 10] [--policies fgd,capacity]
+    ./run bench placement --trace FOLDER [--lists default,cpu050] [--seeds 10 --first-seed 0] [--policies fgd,capacity]
     ./run bench placement --trace FOLDER --through-offers [--every 4] [--card-gib 100] [--together 64]
                                          the same through the deciding cores of master and Marathon
 
@@ -77,6 +77,12 @@ class Way:
     every: int = 1
     card_gib: int = 0
     together: int = 1
+    first: int = 0
+    """The first seed."""
+
+    def words(self, seeds: int) -> str:
+        """Return which so many seeds are."""
+        return f"seed {self.first}" if seeds == 1 else f"seeds {self.first} to {self.first + seeds - 1}"
 
 
 def rows_of(path: Path) -> Iterator[dict[str, str]]:
@@ -207,7 +213,7 @@ def show(way: Way, names: Sequence[str], policies: Sequence[str], seeds: int, pr
     with ProcessPoolExecutor(processes, initializer=_ends_at_once) as pool:
         coming = [
             (name, column, pool.submit(fill, of, name, policy, seed))
-            for seed in range(seeds)
+            for seed in range(way.first, way.first + seeds)
             for name in names
             for column, (of, policy) in columns.items()
         ]
@@ -215,7 +221,7 @@ def show(way: Way, names: Sequence[str], policies: Sequence[str], seeds: int, pr
             for name, column, future in coming:
                 found[name][column].append(future.result())
                 there = found[name][column]
-                print(f"seed {len(there) - 1}: {name} {column} {there[-1].filled:.2f}", flush=True)
+                print(f"seed {way.first + len(there) - 1}: {name} {column} {there[-1].filled:.2f}", flush=True)
         finally:
             pool.shutdown(cancel_futures=True)
             gains = show_table(way, found, policies[-1])
@@ -265,7 +271,7 @@ def keep(way: Way, name: str, policy: str, found: Mapping[str, Mean], seeds: int
         beside=None if published is None else ("published FGD", published),
         better="more",
         aim=None if published is None or way.every > 1 else 1.0,
-        note=f"{last}, {'seed 0' if seeds == 1 else f'seeds 0 to {seeds - 1}'}; {others}",
+        note=f"{last}, {way.words(seeds)}; {others}",
     )
 
 
@@ -285,7 +291,8 @@ def main() -> None:
     parser.add_argument("--trace", type=Path, default=os.environ.get("MESOS_GPU_TRACES"), metavar="FOLDER")
     parser.add_argument("--lists", help="names, with commas between; default: every published one that is there")
     parser.add_argument("--policies", default=",".join(POLICIES_SHOWN))
-    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many; default: {SEEDS}")
+    parser.add_argument("--first-seed", type=int, default=0, help="the first of them; default: 0")
     parser.add_argument("--through-offers", action="store_true", help="print the second table, and only that")
     parser.add_argument("--every", type=int, default=1, help="take each Nth machine of the trace; default: all")
     parser.add_argument("--card-gib", type=int, default=100, help="through offers: memory of a card; default: 100")
@@ -305,9 +312,10 @@ def main() -> None:
     unknown = [policy for policy in policies if policy not in POLICIES]
     if unknown:
         parser.error(f"no policy {', '.join(unknown)}; there are {', '.join(POLICIES)}")
-    way = Way(folder, given.every, given.card_gib if given.through_offers else 0, given.together)
+    card_gib = given.card_gib if given.through_offers else 0
+    way = Way(folder, given.every, card_gib, given.together, given.first_seed)
     what = f"pod, {way.together} together, cards of {way.card_gib} GiB" if way.card_gib else "decision"
-    print(f"GPUs given out, % of all: mean of seeds 0 to {given.seeds - 1} ± standard deviation; {what}: p50, p99")
+    print(f"GPUs given out, % of all: mean of {way.words(given.seeds)} ± standard deviation; {what}: p50, p99")
     if way.every > 1:
         print(f"Each {way.every}th machine; the published figures are of all.")
     try:
