@@ -111,6 +111,9 @@ def test_a_groups_life_is_told_as_a_real_mesos_tells_it_and_its_gpu_is_free_agai
                 break
             status = event["update"]["status"]
             if status["state"] == "TASK_RUNNING":
+                # Beside what Mesos says, the GPU of the group's container (docs/reference/differences.md).
+                (label,) = status.pop("labels")["labels"]
+                assert (label["key"], label["value"].isdecimal()) == ("gpu.cards", True)
                 running.add(status["task_id"]["value"])
                 if running >= set(NAMES):
                     assert box.gpus_free() == 3
