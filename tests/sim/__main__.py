@@ -48,6 +48,7 @@ def main() -> int:
     parser.add_argument("--gpus", type=int, default=4, help="GPUs of each agent")
     parser.add_argument("--masters", type=int, default=None, help="instead of what the seed says")
     parser.add_argument("--marathons", type=int, default=None, help="of them, together with --masters")
+    parser.add_argument("--shared", type=int, default=None, help="how many GPUs of each agent tasks share, instead")
     parser.add_argument("--people", type=float, default=None, help="mean seconds between acts of people, instead")
     parser.add_argument("--faults", type=float, default=None, help="mean seconds between faults, instead")
     parser.add_argument("--actors", nargs="*", metavar="ACTOR", help="these of docs/why/simulator.md, instead, or none")
@@ -145,7 +146,14 @@ def _play_each(
 def _again(seed: int, wishes: Any) -> str:
     """Return the command that plays a history again."""
     words = [f"--seed {seed} --hours {wishes.hours:g}"]
-    for name, default in (("agents", 3), ("gpus", 4), ("people", None), ("faults", None), ("masters", None)):
+    for name, default in (
+        ("agents", 3),
+        ("gpus", 4),
+        ("people", None),
+        ("faults", None),
+        ("masters", None),
+        ("shared", None),
+    ):
         if getattr(wishes, name) != default:
             words.append(f"--{name} {getattr(wishes, name):g}")
     if wishes.marathons is not None:
@@ -184,7 +192,10 @@ def _play(seed: int, wishes: Any, told: Any, root: Path) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     pauses, services = (wishes.people, wishes.faults), (wishes.masters, wishes.marathons)
     actors = None if wishes.actors is None else tuple(wishes.actors)
-    plan = Plan(seed, wishes.hours, wishes.agents, wishes.gpus, *pauses, *services, actors, wishes.pace, wishes.first)
+    plan = Plan(
+        seed, wishes.hours, wishes.agents, wishes.gpus, *pauses, *services, actors, wishes.pace, wishes.shared,
+        wishes.first,
+    )  # fmt: skip
     counts: Counter[str] = Counter()
     try:
         with sampled(counts) if wishes.parts else contextlib.nullcontext():

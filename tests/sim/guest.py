@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from mesos_gpu.mesos.recordio import RecordDecoder
+from mesos_gpu.mesos.shares.suspending import RESUME, SUSPEND, data_of
 from tests.sim.faults import span
 from tests.sim.http import Connection
 from tests.sim.machine import LIFE, STUBBORN
@@ -23,6 +24,9 @@ SILENCE_S = 75.0
 """Five heartbeats that did not come are a connection that is gone."""
 PATIENCE_S = 30.0
 MOST_TASKS, MOST_GPUS = 6, 2
+MOST_GIB, MOST_SLICES = 4, 5
+SUSPENDING_S = 90.0
+"""How often it suspends a task or has it go on, in the mean."""
 CALM_S = 200.0
 """What nothing disturbs for so long has been done: longer than it takes an agent to find its master again."""
 FORGOTTEN_S = 120.0
@@ -40,6 +44,8 @@ class _Task:
     gpus: int
     since_s: float
     state: str = "TASK_STAGING"
+    part: bool = False
+    """Whether it has a part of a shared card."""
     lazy: bool = False
     """Whether it is never acknowledged that it runs: then nothing later is told."""
     known_to: Process | None = None
@@ -74,6 +80,11 @@ class Guest:
     """When something has come from a master last."""
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
     _kept: list[Any] = field(default_factory=list)
+    _chance: Random = field(init=False)
+    """Of what it does with parts of cards: without any, all else is as it was before there were any."""
+
+    def __post_init__(self) -> None:
+        self._chance = Random(f"parts of guest at {self.world.seed}")
 
     @classmethod
     def drawn(cls, world: World, cluster: Cluster) -> Guest:
@@ -84,6 +95,8 @@ class Guest:
     async def work(self, pause_s: float) -> None:
         """Subscribe again and again, and kill something now and then; never ends."""
         self._later(self._kill_now_and_then(pause_s))
+        if self.cluster.shape.shared:
+            self._later(self._suspend_now_and_then())
         failures = 0
         while True:
             host = self.cluster.masters[failures % len(self.cluster.masters)]
@@ -225,6 +238,8 @@ class Guest:
         offered = sum(one["scalar"]["value"] for one in offer["resources"] if one["name"] == "gpus")
         live = [task for task in self.tasks.values() if self._counts(task)]
         gpus = chance.choice((0, 1))
+        part = self._part_of(offer) if self.cluster.shape.shared else []
+        gpus = 0 if part else gpus
         fits = gpus <= offered and sum(task.gpus for task in live) + gpus <= MOST_GPUS and len(live) < MOST_TASKS
         ids = [{"value": offer["id"]["value"]}]
         if not self.busy or not fits or chance.random() < 0.3:
@@ -235,19 +250,19 @@ class Guest:
         life = f"{self.world.pacing.life(span(chance, 0.05, 600.0)):.3f}:{chance.choice((0, 1))}"
         variables = {"MESOS_TASK_ID": name}
         # What has GPUs ends: what an app needs to be replaced, or a gang, is not taken for ever.
-        if gpus or chance.random() < 0.4:
+        if gpus or part or chance.random() < 0.4:
             variables[LIFE] = life
         if chance.random() < 0.2:
             variables[STUBBORN] = "1"
         lazy = "never" in self.habits and chance.random() < 0.2
-        self.tasks[name] = _Task(agent, gpus, self.world.now_s, lazy=lazy, known_to=self._led_by())
+        self.tasks[name] = _Task(agent, gpus, self.world.now_s, part=bool(part), lazy=lazy, known_to=self._led_by())
         wanted = {"cpus": 0.1, "mem": 32.0, "gpus": float(gpus)}
         task = {
             "name": name, "task_id": {"value": name}, "agent_id": {"value": agent},
             "resources": [
                 {"name": kind, "type": "SCALAR", "scalar": {"value": size}, "allocation_info": {"role": "guest"}}
                 for kind, size in wanted.items() if size
-            ],
+            ] + part,
             "command": {
                 "value": "work",
                 "environment": {"variables": [{"name": key, "value": value} for key, value in variables.items()]},
@@ -259,6 +274,41 @@ class Guest:
         if "hurried" in self.habits and chance.random() < 0.4:
             await asyncio.sleep(span(chance, 0.001, 2.0))
             await self._kill(name)
+
+    def _part_of(self, offer: Any) -> list[Any]:
+        """Return resources that are a part of a shared card, of any of its units; often none."""
+        chance = self._chance
+        offered: dict[str, dict[int, list[int]]] = {"gpu_mem": {}, "gpu_slices": {}}
+        for one in offer["resources"]:
+            for pair in one["ranges"]["range"] if one["name"] in offered else ():
+                for number in range(int(pair["begin"]), int(pair["end"]) + 1):
+                    offered[one["name"]].setdefault(number // 1000, []).append(number)
+        cards = sorted(offered["gpu_mem"].keys() & offered["gpu_slices"].keys())
+        if not cards or chance.random() < 0.4:
+            return []
+        card, found = chance.choice(cards), []
+        for name, most in (("gpu_mem", MOST_GIB), ("gpu_slices", MOST_SLICES)):
+            free = offered[name][card]
+            count = min(len(free), chance.randint(1, most))
+            taken = sorted(chance.sample(free, count)) if chance.random() < 0.5 else free[:count]
+            ranges = {"range": [{"begin": number, "end": number} for number in taken]}
+            found.append({"name": name, "type": "RANGES", "ranges": ranges, "allocation_info": {"role": "guest"}})
+        return found
+
+    async def _suspend_now_and_then(self) -> None:
+        """Have what tasks with parts have on their cards put away, and brought back; never ends."""
+        chance, away = self._chance, set[str]()
+        while True:
+            await asyncio.sleep(self.world.pause_s(chance.expovariate(1 / SUSPENDING_S)))
+            away = {name for name in away if self.tasks[name].state == "TASK_RUNNING"}
+            running = sorted(name for name, task in self.tasks.items() if task.part and task.state == "TASK_RUNNING")
+            if not running or not self.busy:
+                continue
+            name = chance.choice(running)
+            words = RESUME if name in away else SUSPEND
+            away ^= {name}
+            agent = {"agent_id": {"value": self.tasks[name].agent}, "executor_id": {"value": name}}
+            await self._call("MESSAGE", {**agent, "data": data_of(words)})
 
     def _counts(self, task: _Task) -> bool:
         young = self.world.now_s - task.since_s < FORGOTTEN_S

@@ -69,6 +69,7 @@ class Plan:
     marathons: int | None = None
     actors: tuple[str, ...] | None = None
     pace: str | None = None
+    shared: int | None = None
     first: bool = False
     """Whether it ends at what it finds first."""
 
@@ -100,12 +101,16 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     shape = Shape.drawn(plan.seed, plan.agents, plan.gpus)
     if plan.masters is not None:
         shape = replace(shape, masters=plan.masters, marathons=plan.marathons or 1)
+    shape = replace(shape, shared=plan.shared or 0)
     cluster = Cluster(world, shape)
     world.tell("shape", str(shape))
+    if shape.shared:
+        told = {name: machine.cards for name, machine in cluster.machines.items() if machine.cards}
+        world.tell("shape", f"shared: {told}")
     if not pacing.pace.dense:
         world.tell("pace", pacing.pace.name)
     judge = Judge(world, cluster)
-    people = People(world, cluster, sum(cluster.gpus.values()), acts_of(plan.seed))
+    people = People(world, cluster, cluster.whole, acts_of(plan.seed))
     faults = Faults(world, cluster, some_kinds(plan.seed), haunt_of(plan.seed))
     people.on_act.append(faults.acted)
     person = world.spawn("person", world.add_host("person"))

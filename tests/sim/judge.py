@@ -8,6 +8,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tests.sim import books
 from tests.sim.machine import Container, Machine
 from tests.sim.people import GANG, LONE, TIMED
 from tests.sim.statuses import Statuses
@@ -151,6 +152,7 @@ class Judge:
         state = await self._leading()
         if state is None:
             return set()
+        said = set(books.of_tasks(state, self.cluster.machines))
         known = {
             task["id"]: task["state"]
             for framework in state["frameworks"]
@@ -160,7 +162,7 @@ class Judge:
         }
         truth = self.running()
         invented = [name for name in known if name not in truth and not self._lazy(name)]
-        said = {f"a master says {known[name]} of {name}, which is nowhere" for name in invented}
+        said |= {f"a master says {known[name]} of {name}, which is nowhere" for name in invented}
         return said | {
             f"a master does not know {name}, which runs on {truth[name]}" for name in set(truth) - set(known)
         }
@@ -191,7 +193,7 @@ class Judge:
         if state is None or apps is None or pods is None or tasks is None or deployments is None:
             self.world.finding("the services do not answer although nothing is broken any more")
             return
-        self._books(state, truth)
+        await self._books(state, truth)
         self.statuses.settled(self._lazy)
         if self.guest is not None:
             self.guest.look()
@@ -243,7 +245,9 @@ class Judge:
             self.world.finding(f"nobody wants these, and they run: {self.running()}")
         state = await self._master(people)
         if state is not None:
-            self._books(state, {})
+            await self._books(state, {})
+            for left in books.left_behind(self.cluster):
+                self.world.finding(left)
             for agent in state["slaves"]:
                 if agent["reserved_resources"]:
                     kept = json.dumps(agent["reserved_resources"])[:500]
@@ -259,6 +263,24 @@ class Judge:
             self.world.finding(f"an app that wants all GPUs cannot be made: {made}, {found}")
         elif found.json()["app"]["tasksRunning"] != people.gpus:
             self.world.finding(f"{found.json()['app']['tasksRunning']} of {people.gpus} GPUs can be had again")
+        await self._whole_cards(people, patience_s)
+
+    async def _whole_cards(self, people: People, patience_s: float) -> None:
+        """All of every shared card can be had again."""
+        kinds = {(card.gib, card.slices): 0 for one in self.cluster.machines.values() for card in one.cards.values()}
+        for machine in self.cluster.machines.values():
+            for card in machine.cards.values():
+                kinds[card.gib, card.slices] += 1
+        for gib, slices in sorted(kinds):
+            part = {"memGiB": gib, "weight": slices, "cardGiB": gib}
+            body = {"id": f"/all-{gib}", "cmd": "serve", "cpus": 0.1, "mem": 32, "gpuShare": part}
+            await people.ask("POST", "/v2/apps", {**body, "instances": kinds[gib, slices]})
+        await asyncio.sleep(patience_s if kinds else 0.0)
+        for (gib, _), count in sorted(kinds.items()):
+            found = await people.ask("GET", f"/v2/apps//all-{gib}")
+            running = 0 if found is None or found.status != 200 else found.json()["app"]["tasksRunning"]
+            if running != count:
+                self.world.finding(f"{running} of {count} cards of {gib} GiB can be had again")
 
     async def _master(self, people: People) -> Any:
         from tests.sim.http import request
@@ -277,7 +299,7 @@ class Judge:
             return None
         return leading[0]
 
-    def _books(self, state: Any, truth: dict[str, str]) -> None:
+    async def _books(self, state: Any, truth: dict[str, str]) -> None:
         agents = {agent["hostname"]: agent for agent in state["slaves"] if agent["active"]}
         if set(agents) != set(self.cluster.machines):
             self.world.finding(f"the master knows the agents {sorted(agents)}, not {sorted(self.cluster.machines)}")
@@ -286,6 +308,11 @@ class Judge:
             held = 0 if machine is None else sum(len(one.gpus) for one in machine.running.values())
             if agent["used_resources"]["gpus"] != held:
                 self.world.finding(f"the master counts {agent['used_resources']['gpus']} GPUs of {name}; taken: {held}")
+        machines = self.cluster.machines
+        if self.cluster.shape.shared:
+            masters = (*books.of_master(state, machines), *books.of_tasks(state, machines))
+            for wrong in (*masters, *await books.of_agents(self.cluster)):
+                self.world.finding(wrong)
         tasks = {
             task["id"]: task
             for framework in state["frameworks"]

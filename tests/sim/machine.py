@@ -1,22 +1,20 @@
-"""What runs on a host: containers that outlive the agent, and what is known of them when a new agent looks."""
+"""What runs on a host: containers that outlive the agent."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
-from mesos_gpu.container.life.execution import Execution
-from mesos_gpu.container.spec.config import ContainerConfig, Ready, SessionConfig, Size, Termination, check_config
-from mesos_gpu.container.spec.nesting import descendants, is_nested, parent_of, top_level
-from mesos_gpu.container.state.checkpoints import Record
-from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
-from mesos_gpu.isolator.sharing import SharingIsolator
+from mesos_gpu.container.spec.config import ContainerConfig, Termination
+from mesos_gpu.container.spec.nesting import descendants
+from mesos_gpu.gpu.device import HealthEvent
 from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.shares.gpu_shares import CardPart
 from tests.sim import answering, executors
+from tests.sim.cards import Card, overbooked
 from tests.sim.executors import kind_of
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ LIFE = "SIM_LIFE"
 """A task's variable: SECONDS:STATUS, how long it runs and how it ends; without, it runs until it is ended."""
 STUBBORN = "SIM_STUBBORN"
 """A task's variable: it does not end when it is asked to."""
-REMEMBERED = 1000
 
 
 @dataclass(eq=False)
@@ -45,6 +42,13 @@ class Container:
     watchers: list[asyncio.Future[None]] = field(default_factory=list)
     at_end: list[Callable[[], None]] = field(default_factory=list)
     """What is done when it ends."""
+    pid: int = 0
+    booked: tuple[CardPart, ...] = ()
+    """The parts of cards that it began with, which its master counts for it as long as it runs."""
+    parts: tuple[CardPart, ...] = ()
+    """Those that it can use now: none while it is suspended."""
+    away: bool = False
+    """Whether what it had on GPUs was copied to the machine's memory."""
 
     @property
     def task(self) -> str:
@@ -68,6 +72,13 @@ class Machine:
         self.on_end: Callable[[Container], None] = lambda container: None
         self.on_ask: list[Callable[[Container, float], None]] = []
         """Told of who is asked to end, and after how many seconds it is ended."""
+        self.cards: dict[int, Card] = {}
+        """Those of its GPUs that containers share, by number."""
+        self.ill: dict[int, str] = {}
+        """What is wrong with GPUs, by number."""
+        self.on_ill: tuple[Callable[[HealthEvent], None], Process | None] | None = None
+        """Who is told of GPUs that fall ill, and whose step that is."""
+        self._pids = 0
         self._kernel = host.world.spawn(f"{host.name}-kernel", host)
 
     def tasks(self) -> list[str]:
@@ -90,14 +101,17 @@ class Machine:
         """Begin with nothing."""
         self._kernel = self.host.world.spawn(f"{self.host.name}-kernel", self.host)
 
-    def begin(self, config: ContainerConfig, gpus: frozenset[str]) -> Container:
+    def begin(self, config: ContainerConfig, gpus: frozenset[str], parts: tuple[CardPart, ...] = ()) -> Container:
         """Start a container; its command decides when it ends."""
         world = self.host.world
-        container = Container(config, gpus, self._kernel, world.now_s, kind_of(config.argv))
+        self._pids += 1
+        container = Container(config, gpus, self._kernel, world.now_s, kind_of(config.argv), pid=self._pids)
+        container.booked = container.parts = parts
         self._look_for_two_hands(container)
         self.running[config.container_id] = container
+        self._look_at_cards()
         self.begun[container.task] = self.begun.get(container.task, 0) + 1
-        world.tell(self.host.name, f"container {container.task} begins with {sorted(gpus)}")
+        world.tell(self.host.name, f"container {container.task} begins with {sorted(gpus)}{_told(parts)}")
         self.on_begin(container)
         for volume in config.volumes:
             if volume.owned:
@@ -131,6 +145,21 @@ class Machine:
             container.gpus = gpus
             self.host.world.tell(self.host.name, f"container {container.task} has {sorted(gpus)} now")
             self._look_for_two_hands(container)
+
+    def reach(self, container_id: ContainerId, parts: tuple[CardPart, ...]) -> None:
+        """A container can use these parts of cards from now on, and no others."""
+        container = self.running.get(container_id)
+        if container is None or container.parts == parts:
+            return
+        if not container.away and {part.card for part in container.parts} - {part.card for part in parts}:
+            self.host.world.finding(f"{container.task} loses {_told(container.parts)}, and is not put away")
+        container.parts = parts
+        self.host.world.tell(self.host.name, f"container {container.task} has{_told(parts) or ' no part'} now")
+        self._look_at_cards()
+
+    def _look_at_cards(self) -> None:
+        for said in overbooked(self.cards, self.running.values()) if self.cards else ():
+            self.host.world.finding(f"{self.host.name}: {said}")
 
     def _look_for_two_hands(self, container: Container) -> None:
         for other in self.running.values():
@@ -175,233 +204,5 @@ class Machine:
         world.soon(grace_s, self.end, container_id, Termination(signal=9), process=self._kernel)
 
 
-class SimulatedContainers:
-    """The containerizer of one run of an agent: what it knows is lost with it, what runs is not.
-
-    Steps come in the order of the real one: GPUs are taken and written down, the container begins; its end is seen,
-    its GPUs are freed, then whoever waits is told. Between any two of them time passes, and the agent may die.
-    """
-
-    def __init__(self, machine: Machine, isolator: SharingIsolator) -> None:
-        self.machine, self.isolator = machine, isolator
-        self._world = machine.host.world
-        self._known: set[ContainerId] = set()
-        self._launching: set[ContainerId] = set()
-        self._doomed: set[ContainerId] = set()
-        self._ended: dict[ContainerId, Termination] = {}
-        self._over: dict[ContainerId, asyncio.Event] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def recover(self, live: Collection[ContainerId]) -> None:
-        """See Containers: others than `live` are ended; those of `live` that ended meanwhile are found so."""
-        await self._pause()
-        wanted = set(live)
-        running = [one for one in self.machine.running if top_level(one) in wanted and self._ours(one)]
-        held = self.isolator.recover([one for one in running if not is_nested(one)])
-        for stray in [one for one in self.machine.running if top_level(one) not in wanted]:
-            self.machine.end(stray, Termination(signal=9))
-            self.machine.exits.pop(stray, None)
-        outer = set(running)
-        for container_id, how in list(self.machine.exits.items()):
-            if container_id in wanted or (is_nested(container_id) and top_level(container_id) in outer):
-                self._ended[container_id] = how
-        for container_id in sorted({*held} - set(running)):
-            self.isolator.cleanup(container_id)
-        for container_id in running:
-            self._follow(container_id)
-
-    def _ours(self, container_id: ContainerId) -> bool:
-        """Tell whether the agent launched it: what a framework's own executor has is its own affair."""
-        outer = self.machine.running.get(top_level(container_id))
-        return outer is None or outer.executor != "custom" or not is_nested(container_id)
-
-    async def launch(
-        self, config: ContainerConfig, progress: Callable[[str], None] | None = None, ready: Ready | None = None
-    ) -> int:
-        """See Containers."""
-        check_config(config)
-        container_id = config.container_id
-        if container_id in self._known or container_id in self._launching or container_id in self._ended:
-            raise Conflict(f"a container {container_id} exists already")
-        self._launching.add(container_id)
-        try:
-            if is_nested(container_id):
-                if parent_of(container_id) not in self._known:
-                    raise ContainerError(f"container {container_id} lies in one that does not run")
-            else:
-                self.isolator.prepare(container_id, config.gpus, labels=config.labels)
-            try:
-                await self._pause()
-                if ready is not None:
-                    await ready()
-                if self._world.random.random() < 0.01:
-                    raise ContainerError("the runtime refuses")
-                if container_id in self._doomed:
-                    raise ContainerError(f"container {container_id} was destroyed while it was launched")
-                if is_nested(container_id) and top_level(container_id) not in self.machine.running:
-                    raise ContainerError(f"container {container_id} lies in one that has ended")
-            except BaseException:
-                self._clean_up(container_id)
-                raise
-            self.machine.begin(config, self._held(container_id))
-            self._follow(container_id)
-        finally:
-            self._launching.discard(container_id)
-        await self._pause()
-        return 4711
-
-    def _held(self, container_id: ContainerId) -> frozenset[str]:
-        return frozenset(gpu.uuid for gpu in self.isolator._whole.held.get(container_id, ()))
-
-    def _clean_up(self, container_id: ContainerId) -> None:
-        if not is_nested(container_id):
-            self.isolator.cleanup(container_id)
-
-    async def wait(self, container_id: ContainerId) -> Termination:
-        """See Containers."""
-        if container_id not in self._ended:
-            if container_id not in self._over:
-                raise NotFound(container_id)
-            await self._over[container_id].wait()
-        if container_id not in self._ended:
-            raise NotFound(container_id)
-        return self._ended[container_id]
-
-    async def resize(self, container_id: ContainerId, size: Size) -> None:
-        """See Containers."""
-        container = self.machine.running.get(container_id)
-        if container_id not in self._known or container is None:
-            raise NotFound(container_id)
-        had = len(container.gpus)
-        if size.gpus < had:
-            # What it can open is taken from it before that is written down, whoever is killed between the two.
-            self.machine.give(container_id, frozenset(sorted(container.gpus, key=_number_of)[: size.gpus]))
-        if size.gpus != had:
-            try:
-                self.isolator.update(container_id, size.gpus)
-            except MesosGpuError:
-                self.machine.give(container_id, self._held(container_id))
-                raise
-            self.machine.give(container_id, self._held(container_id))
-
-    def pid_of(self, container_id: ContainerId) -> int | None:
-        """See Containers."""
-        return 4711 if container_id in self.machine.running else None
-
-    def freeze_file(self, container_id: ContainerId) -> Path | None:
-        """See Containerizer: nothing here is frozen."""
-        return None
-
-    def expect(self) -> None:
-        pass
-
-    def network_infos(self, container_id: ContainerId) -> Sequence[Mapping[str, Any]]:
-        """See Containers."""
-        return ()
-
-    def network_namespace(self, container_id: ContainerId) -> int | None:
-        """See Containers."""
-        return None
-
-    async def kill(self, container_id: ContainerId, grace_s: float) -> None:
-        """See Containers."""
-        if container_id in self._launching:
-            self._doomed.add(container_id)
-            return
-        if container_id not in self._known and container_id not in self._ended:
-            raise NotFound(container_id)
-        self.machine.ask_to_end(container_id, grace_s)
-
-    async def execute(self, container_id: ContainerId, execution: Execution) -> int:
-        """See Containers: every command asks how the task is."""
-        container = self.machine.running.get(container_id)
-        if container is None:
-            raise NotFound(container_id)
-        await self._pause()
-        return answering.answered(container)
-
-    async def destroy(self, container_id: ContainerId) -> None:
-        """See Containers."""
-        if container_id in self._launching:
-            self._doomed.add(container_id)
-        elif container_id in self._known:
-            self.machine.end(container_id, Termination(signal=9))
-            await self._over[container_id].wait()
-        self._ended.pop(container_id, None)
-        self._over.pop(container_id, None)
-        self.machine.exits.pop(container_id, None)
-
-    def containers(self) -> Collection[ContainerId]:
-        """See Containers."""
-        return sorted(self._known)
-
-    async def usage(self, container_id: ContainerId) -> dict[str, Any]:
-        """See Containers."""
-        if container_id not in self._known:
-            raise NotFound(container_id)
-        return {"timestamp": self.machine.host.wall(), "mem_limit_bytes": 64 << 20}
-
-    async def enter(self, config: SessionConfig) -> Attachment:
-        """See Containers; nothing here asks for it."""
-        raise BadInput("there are no sessions here")
-
-    async def send_signal(self, container_id: ContainerId, number: int) -> None:
-        """See Containers."""
-        if container_id not in self._known:
-            raise NotFound(container_id)
-        self.machine.end(container_id, Termination(signal=number))
-
-    def record(self, container_id: ContainerId) -> Record:
-        """See Containers."""
-        container = self.machine.running.get(container_id)
-        if container_id not in self._known or container is None:
-            raise NotFound(container_id)
-        config = container.config
-        return Record(
-            container_id=container_id, step="running", boot_id=self.machine.host.boot_id, sandbox=str(config.sandbox),
-            gpus=config.gpus, user=config.user, shares_cgroup=config.shares_cgroup, pid=1,
-            volumes=config.sandbox_volumes,
-        )  # fmt: skip
-
-    def switchboard(self, container_id: ContainerId) -> Switchboard | None:
-        """See Containers."""
-        self.record(container_id)
-        return None
-
-    async def close(self) -> None:
-        """See Containers."""
-        for task in self._tasks:
-            task.cancel()
-
-    def _follow(self, container_id: ContainerId) -> None:
-        self._known.add(container_id)
-        self._over[container_id] = asyncio.Event()
-        task = asyncio.ensure_future(self._watch(container_id))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _watch(self, container_id: ContainerId) -> None:
-        container = self.machine.running.get(container_id)
-        if container is not None:
-            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            container.watchers.append(ended)
-            await ended
-        await self._pause()
-        try:
-            self._clean_up(container_id)
-        except (MesosGpuError, OSError) as error:  # as the real one: it stays held for now
-            self._world.tell(self.machine.host.name, f"what {container_id} held is not given back: {error}")
-        self._known.discard(container_id)
-        if container_id in self.machine.exits:
-            self._ended[container_id] = self.machine.exits[container_id]
-        self._over[container_id].set()
-        while len(self._ended) > REMEMBERED:
-            self._ended.pop(next(iter(self._ended)))
-
-    async def _pause(self) -> None:
-        await asyncio.sleep(self._world.random.uniform(0.0, 0.05))
-
-
-def _number_of(uuid: str) -> int:
-    """Return the number of a GPU of a host, by which the isolator takes the highest first."""
-    return int(uuid.rpartition("-")[2])
+def _told(parts: tuple[CardPart, ...]) -> str:
+    return "".join(f" {part.mem_units} GiB {part.weight} slices of card {part.card}" for part in parts)

@@ -203,7 +203,8 @@ class Network:
         if process is None:
             raise RuntimeError("nobody connects outside a process")
         until_s = self.world.now_s + CONNECT_PATIENCE_S
-        there = process.host if ip == LOOPBACK else self._host(ip)
+        near_by = ip == LOOPBACK
+        there = process.host if near_by else self._host(ip)
         ip = there.ip
         pause_s = 1.0
         while there.down or self.is_cut(process.host, there):
@@ -217,7 +218,7 @@ class Network:
         if listener is None or not listener.process.alive:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         protocol = make()
-        own = (process.host.ip, next(self._ports))
+        own = (LOOPBACK if near_by else process.host.ip, next(self._ports))
         near = Transport(self, process, protocol, own, (ip, port))
         far = Transport(self, listener.process, None, (ip, port), own)
         near.peer, far.peer = far, near

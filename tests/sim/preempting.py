@@ -150,7 +150,7 @@ class Preempting(Actor):
         """Remove all; then see one of high priority have what others hold, and those have it back."""
         await self._remove_all()
         await asyncio.sleep(QUIET_S)
-        gpus = sum(self.cluster.gpus.values())
+        gpus = self.cluster.whole
         low = await self._create_low(instances=gpus, gpus=1)
         if low is not None and await self._runs(low, 1, more=True):
             await asyncio.sleep(QUIET_S)

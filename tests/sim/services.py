@@ -9,7 +9,7 @@ import logging
 import os
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,7 +21,7 @@ from mesos_gpu.agent.flags import FLAGS as AGENT_FLAGS
 from mesos_gpu.agent.gpus import care
 from mesos_gpu.agent.running import probes
 from mesos_gpu.errors import MesosGpuError, Unavailable
-from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.gpu.device import Gpu, HealthEvent
 from mesos_gpu.gpu.null import NullDriver
 from mesos_gpu.marathon import configuration as marathon_configuration
 from mesos_gpu.marathon import service as marathon_service
@@ -38,12 +38,13 @@ from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.front import Front
 from mesos_gpu.process.program import PROGRAM_FLAGS
 from mesos_gpu.process.streams import EventStream
-from tests.sim import executors
+from tests.sim import cards, executors
+from tests.sim.containers import SimulatedContainers
 from tests.sim.disk import step
 from tests.sim.faults import count_to, span
 from tests.sim.link import SimulatedLink
 from tests.sim.loop import numbered
-from tests.sim.machine import Machine, SimulatedContainers
+from tests.sim.machine import Machine
 from tests.sim.world import PROCESS, Host, Killed, Process, World
 from tests.sim.zookeeper import PORT as ZOOKEEPER_PORT
 from tests.sim.zookeeper import Client, Ensemble
@@ -55,18 +56,32 @@ HARMLESS = ("Task was destroyed but it is pending", "Unclosed", "Task exception 
 
 
 class Driver(NullDriver):
-    """A driver of GPUs that are only names."""
+    """A driver of GPUs that are only names; where some are shared it tells their memory, and which are ill."""
 
     kind = "simulated"
 
-    def __init__(self, host: Host, count: int) -> None:
+    def __init__(self, machine: Machine, count: int) -> None:
+        host, self._machine = machine.host, machine
+        size_mib = next((card.memory_mib for card in machine.cards.values()), None)
         self._gpus = tuple(
-            Gpu(minor=n, index=n, uuid=f"GPU-{host.name}-{n}", name="Simulated GPU") for n in range(count)
+            Gpu(minor=n, index=n, uuid=f"GPU-{host.name}-{n}", name="Simulated GPU", memory_mib=size_mib)
+            for n in range(count)
         )
 
     def gpus(self) -> tuple[Gpu, ...]:
         """Return the GPUs of the host."""
         return self._gpus
+
+    def watch_health(self, on_event: Callable[[HealthEvent], None]) -> Callable[[], None]:
+        """Tell of those that fall ill, as long as who watches lives."""
+        self._machine.on_ill = on_event, PROCESS.get()
+        return lambda: None
+
+    def retest(self, gpu: Gpu) -> str | None:
+        """Return what is wrong with one."""
+        if not self._machine.cards:
+            return super().retest(gpu)
+        return self._machine.ill.get(gpu.index)
 
 
 class _Thread:
@@ -134,6 +149,8 @@ class Shape:
     masters: int = 1
     marathons: int = 1
     listed: bool = False
+    shared: int = field(default=0, repr=False)
+    """How many GPUs of each agent containers share; the last agent shares one."""
 
     @classmethod
     def drawn(cls, seed: int, agents: int, gpus: int) -> Shape:
@@ -160,6 +177,9 @@ class Cluster:
             self.zookeeper = Client.ensemble = Ensemble(world, world.add_host("zookeeper"))
         self.gpus = {host.name: 0 if host is self.agents[0] else gpus for host in self.agents}
         self.machines = {host.name: Machine(host) for host in self.agents}
+        for host in self.agents if shape.shared else ():
+            count = min(self.gpus[host.name], shape.shared if host is not self.agents[-1] else 1)
+            self.machines[host.name].cards = cards.cards_of(world.seed, host.name, self.gpus[host.name], count)
         self._programs: dict[str, tuple[Host, Callable[[Host], Awaitable[int]]]] = {
             **{host.name: (host, self._run_master) for host in self.masters},
             **{host.name: (host, self._run_marathon) for host in self.marathons},
@@ -175,6 +195,11 @@ class Cluster:
     def names(self) -> list[str]:
         """Return the names of the services."""
         return list(self._programs)
+
+    @property
+    def whole(self) -> int:
+        """Return how many GPUs are given whole."""
+        return sum(self.gpus[name] - len(machine.cards) for name, machine in self.machines.items())
 
     def host_of(self, name: str) -> Host:
         """Return where a service runs."""
@@ -305,13 +330,19 @@ class Cluster:
         masters = self._master_flag
         if self.shape.listed:
             masters = ",".join(f"{master.ip}:{MASTER_PORT}" for master in self.masters)
+        of_cards = {}
+        if shared := self.machines[host.name].cards:
+            of_cards = {"shared_gpus": ",".join(map(str, shared)), "gpu_retest_interval": "60secs"}
         flags = _flags(
-            AGENT_FLAGS, ip=host.ip, port=AGENT_PORT, hostname=host.name, insecure="true",
+            AGENT_FLAGS, ip=host.ip, port=AGENT_PORT, hostname=host.name, insecure="true", **of_cards,
             master=masters, work_dir=host.disk.root / "agent",
             runtime_dir=host.disk.volatile, resources="cpus:8;mem:8192;disk:10000", gpu_driver="simulated",
             simulated_gpus=self.gpus[host.name], switch_user="false",
         )  # fmt: skip
         return await agent_service.run(agent_service._settled(flags), asyncio.Event())
+
+    def _driver(self, host: Host) -> Driver:
+        return Driver(self.machines[host.name], self.gpus[host.name])
 
     # What is the world's.
 
@@ -357,11 +388,12 @@ class Cluster:
             (opening, "enter_private_mounts", lambda: None),
             (opening, "_open_containers", open_containers),
             (opening, "read_boot_id", lambda: here().host.boot_id),
-            (machine_gpus, "open_driver", lambda *_, **__: Driver(here().host, self.gpus[here().host.name])),
+            (machine_gpus, "open_driver", lambda *_, **__: self._driver(here().host)),
             (opening, "_lock", no_lock),
             (Syncing, "begin_threads", lambda self: None),
             (opening, "open_cards", lambda *_: None),
             (care, "DriverThread", _Thread),
+            *cards.replacements(lambda: self.machines[here().host.name], _Thread),
         ):
             if not hasattr(owner, name):
                 raise RuntimeError(f"{owner} has no {name} any more: the simulator has to follow")
