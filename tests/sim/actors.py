@@ -36,6 +36,8 @@ class Actor:
     """
 
     often: ClassVar[float] = 0.3
+    since: ClassVar[int] = 0
+    """Seeds below it were played before there was such an actor: they have it only where somebody says so."""
     name: ClassVar[str] = ""
     stage: Stage
     busy: bool = True
@@ -90,12 +92,17 @@ class Actor:
         return None
 
 
-def drawn(stage: Stage, kinds: Sequence[type[Actor]], named: Sequence[str] | None) -> list[Actor]:
-    """Return the actors that the history of a seed has, or those that are named."""
-    seed = stage.world.seed
-    if named is None:
-        named = [kind.name for kind in kinds if Random(f"{kind.name} at {seed}").random() < kind.often]
-    found = [kind(stage) for kind in kinds if kind.name in named]
+def names_of(seed: int, kinds: Sequence[type[Actor]], named: Sequence[str] | None) -> list[str]:
+    """Return the names of the actors that the history of a seed has, or those that are named."""
+    if named is not None:
+        return list(named)
+    there = [kind for kind in kinds if seed >= kind.since]
+    return [kind.name for kind in there if Random(f"{kind.name} at {seed}").random() < kind.often]
+
+
+def drawn(stage: Stage, kinds: Sequence[type[Actor]], names: Sequence[str]) -> list[Actor]:
+    """Return the actors of those names."""
+    found = [kind(stage) for kind in kinds if kind.name in names]
     if found:
         stage.world.tell("actors", ", ".join(actor.name for actor in found))
     return found

@@ -94,11 +94,12 @@ async def of_agents(cluster: Cluster) -> list[str]:
             found.append(f"{name} says that it shares the cards {sorted(shown)}, not {sorted(machine.cards)}")
         for number, card in shown.items():
             says = {one["container_id"]: (one["mem_units"], one["weight"]) for one in card["containers"]}
-            uses = {
-                str(container_id): amounts(container.parts)[number]
-                for container_id, container in machine.running.items()
-                if number in amounts(container.parts)
-            }
+            uses = {}
+            for container_id, container in machine.running.items():
+                if number in amounts(container.parts):
+                    gib, weight = amounts(container.parts)[number][0], machine.weight_of(container_id)
+                    known = says.get(str(container_id), (0, 0))[1] if weight is None else weight
+                    uses[str(container_id)] = gib, known
             if says != uses:
                 found.append(f"{name} says that card {number} is used by {says}; it is by {uses}")
             away = {str(one) for one, container in machine.running.items() if container.booked and not container.parts}

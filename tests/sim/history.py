@@ -13,7 +13,7 @@ from typing import Any
 
 # What services import when they need it first is there before any history: it would be each one's own work.
 import mesos_gpu.placement.fleet  # noqa: F401
-from tests.sim.actors import Actor, Stage, drawn
+from tests.sim.actors import Actor, Stage, drawn, names_of
 from tests.sim.ambushing import Ambushing
 from tests.sim.failing import Failing
 from tests.sim.faults import Faults, haunt_of, some_kinds, swarm
@@ -28,6 +28,7 @@ from tests.sim.people import People, acts_of
 from tests.sim.preempting import Preempting
 from tests.sim.replacing import Replaced
 from tests.sim.services import Cluster, Shape
+from tests.sim.sharing import Sharing
 from tests.sim.world import Process, World
 
 BEGUN_S = 60.0
@@ -48,7 +49,7 @@ OPERATORS_S = 300.0
 PEOPLE_S = (15.0, 40.0, 40.0, 90.0)
 FAULTS_S = (20.0, 40.0, 80.0, 160.0)
 """Mean pauses that histories have, in seconds."""
-ACTORS: tuple[type[Actor], ...] = (Replaced, Checked, Preempting, Failing, Ambushing)
+ACTORS: tuple[type[Actor], ...] = (Replaced, Checked, Preempting, Failing, Ambushing, Sharing)
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Plan:
     actors: tuple[str, ...] | None = None
     pace: str | None = None
     shared: int | None = None
+    """How many GPUs of each agent tasks share."""
     first: bool = False
     """Whether it ends at what it finds first."""
 
@@ -101,7 +103,9 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     shape = Shape.drawn(plan.seed, plan.agents, plan.gpus)
     if plan.masters is not None:
         shape = replace(shape, masters=plan.masters, marathons=plan.marathons or 1)
-    shape = replace(shape, shared=plan.shared or 0)
+    names = names_of(plan.seed, ACTORS, plan.actors)
+    shared = Random(f"shared at {plan.seed}").choice((1, 2, 2)) if Sharing.name in names else 0
+    shape = replace(shape, shared=shared if plan.shared is None else plan.shared)
     cluster = Cluster(world, shape)
     world.tell("shape", str(shape))
     if shape.shared:
@@ -125,7 +129,7 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
         judge.operators = operators
         keeper = world.spawn("operator", world.add_host("operator"))
         world.soon(90.0, _visit, operators.work(OPERATORS_S), keeper, process=keeper)
-    actors = drawn(Stage(world, cluster, people, judge), ACTORS, plan.actors)
+    actors = drawn(Stage(world, cluster, people, judge), ACTORS, names)
     for actor in actors:
         visitor = world.spawn(actor.name, world.add_host(actor.name))
         world.soon(90.0, _visit, actor.work(), visitor, process=visitor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from tests.sim.statuses import Statuses
 if TYPE_CHECKING:
     from tests.sim.guest import Guest
     from tests.sim.operators import Operators
-    from tests.sim.people import People
+    from tests.sim.people import People, Wanted
     from tests.sim.services import Cluster
     from tests.sim.world import World
 
@@ -206,11 +207,30 @@ class Judge:
             )
         if deployments.json():
             self.world.finding(f"deployments do not end: {json.dumps(deployments.json())[:1500]}")
-        known = {app["id"]: (app["instances"], app["tasksRunning"]) for app in apps.json()["apps"]}
-        for pod in pods.json():
+        self._compare(apps.json()["apps"], pods.json(), people.apps)
+        self._gangs()
+        await self._jobs(people)
+        if self.world.findings:
+            # For whoever reads the log.
+            for path in ("/v2/queue?embed=lastUnusedOffers", "/v2/apps?embed=apps.tasks"):
+                told = await people.ask("GET", path)
+                self.world.tell("marathon", f"{path}: {'' if told is None else told.body.decode()}")
+
+    async def compare(self, people: People, apps: Mapping[str, Wanted]) -> None:
+        """Compare apps with what was acknowledged of them."""
+        found = await people.ask("GET", "/v2/apps?embed=apps.counts")
+        pods = await people.ask("GET", "/v2/pods/::status")
+        if found is None or pods is None:
+            self.world.finding("the services do not answer although nothing is broken any more")
+        else:
+            self._compare(found.json()["apps"], pods.json(), apps)
+
+    def _compare(self, apps: Any, pods: Any, all_wanted: Mapping[str, Wanted]) -> None:
+        known = {app["id"]: (app["instances"], app["tasksRunning"]) for app in apps}
+        for pod in pods:
             stable = sum(instance["status"] == "STABLE" for instance in pod["instances"])
             known[pod["id"]] = (pod["spec"]["scaling"]["instances"], stable)
-        for name, wanted in people.apps.items():
+        for name, wanted in all_wanted.items():
             app = known.get(name)
             if not wanted.sure:
                 continue
@@ -220,13 +240,6 @@ class Judge:
                 self.world.finding(f"{name} has {app[0]} instances; acknowledged were {wanted.instances}")
             elif wanted.lasting and app[1] != wanted.instances:
                 self.world.finding(f"{name} has {app[1]} running; wanted are {wanted.instances}")
-        self._gangs()
-        await self._jobs(people)
-        if self.world.findings:
-            # For whoever reads the log.
-            for path in ("/v2/queue?embed=lastUnusedOffers", "/v2/apps?embed=apps.tasks"):
-                told = await people.ask("GET", path)
-                self.world.tell("marathon", f"{path}: {'' if told is None else told.body.decode()}")
 
     def _gangs(self) -> None:
         """Members of gangs run together: each start has its own id, and nobody is left of another."""

@@ -78,6 +78,8 @@ class Machine:
         """What is wrong with GPUs, by number."""
         self.on_ill: tuple[Callable[[HealthEvent], None], Process | None] | None = None
         """Who is told of GPUs that fall ill, and whose step that is."""
+        self.weights: dict[str, int | None] = {}
+        """The weights that were said of containers at the agent; None: nobody knows."""
         self._pids = 0
         self._kernel = host.world.spawn(f"{host.name}-kernel", host)
 
@@ -145,6 +147,11 @@ class Machine:
             container.gpus = gpus
             self.host.world.tell(self.host.name, f"container {container.task} has {sorted(gpus)} now")
             self._look_for_two_hands(container)
+
+    def weight_of(self, container_id: str) -> int | None:
+        """Return the weight that an agent has to show; None when nobody knows."""
+        booked = self.running[ContainerId(container_id)].booked if container_id in self.running else ()
+        return self.weights.get(container_id, max((part.weight for part in booked), default=None))
 
     def reach(self, container_id: ContainerId, parts: tuple[CardPart, ...]) -> None:
         """A container can use these parts of cards from now on, and no others."""
