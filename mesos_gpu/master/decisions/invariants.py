@@ -109,7 +109,7 @@ def _parts(agent: Agent) -> tuple[object, ...]:
     """Return all that `_sums` looks at: equal parts add up alike."""
     tasks, executors = agent.tasks, agent.executors
     return (
-        (agent.total, agent.used_total, agent.offered),
+        (agent.total, agent.used_total, agent.offered, agent.lacking),
         (*tasks, *executors, *agent.offers),
         [task.resources if task.held else None for task in tasks.values()],
         [task.held and task.unlisted for task in tasks.values()],
@@ -135,7 +135,8 @@ def _sums(agent: Agent) -> Iterator[str]:
         # It came back without them, and perhaps without what they had: both are so until it says what became of them.
         return
     parts_of_it = (agent.free, agent.offered.unallocated(), agent.used_total.unallocated())
-    if not adds_up(agent.total, *parts_of_it) or agent.free.shared() != agent.total.shared():
+    there = agent.total + agent.beyond if agent.lacking.contains(agent.beyond) else agent.total
+    if not adds_up(there, *parts_of_it) or agent.free.shared() != agent.total.shared():
         parts = f"used {agent.used_total}, offered {agent.offered} and free {agent.free}"
         yield f"{parts} do not add up to the total {agent.total} of agent {agent.id}"
 

@@ -128,6 +128,7 @@ def _welcome(state: MasterState, report: Report, agent_id: AgentId, now: Moment)
     _adopt_executors(state, agent, frameworks, report)
     told = _adopt_tasks(state, agent, frameworks, report, now, returned)
     _forget_lost_tasks(state, agent)
+    agent.lacking = agent.beyond
     removed = [i["id"]["value"] for i in report.frameworks if i["id"]["value"] in state.completed]
     return [
         *actions,

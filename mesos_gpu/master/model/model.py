@@ -166,6 +166,9 @@ class Agent(Struct, eq=False):
     """What tasks and executors hold, by framework id."""
     used_total: Resources = NOTHING
     """What tasks and executors hold."""
+    lacking: Resources = NOTHING
+    """What they held, and it did not have, when it came back last: GPUs that are ill are offered no more before the end
+    of who had them is told."""
     offers: dict[OfferId, Offer] = field(default_factory=dict)
     offered_to: dict[tuple[Role, FrameworkId], Resources] = field(default_factory=dict)
     """What is offered now, by role and framework id."""
@@ -204,6 +207,11 @@ class Agent(Struct, eq=False):
             free = free_of(total, used, offered)
             self._free = (total, used, offered, free)
         return free
+
+    @property
+    def beyond(self) -> Resources:
+        """Return what tasks and executors hold and the agent does not have."""
+        return self.used_total.unallocated().nonshared() - self.total
 
     def charge(self, framework_id: FrameworkId, resources: Resources) -> None:
         """Book `resources` (allocated) for a framework."""
