@@ -10,9 +10,11 @@ import pytest
 from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import CardPart
+from tests.sim.actors import names_of
 from tests.sim.books import counted, of_master, of_tasks, units
 from tests.sim.cards import Card, cards_of, overbooked
 from tests.sim.machine import Container
+from tests.sim.sharing import Sharing
 
 CARDS = {1: Card(15109), 3: Card(15109)}
 KERNEL: Any = None
@@ -60,6 +62,13 @@ def test_cards_are_of_a_seed_and_as_many_as_were_asked_for() -> None:
     assert {len(numbers) for numbers in drawn} == {2}
     assert len(set(drawn)) > 3
     assert [Card(mib).gib for mib in (15109, 16384, 24564)] == [15, 16, 24]
+
+
+def test_seeds_that_were_played_before_cards_were_shared_are_as_they_were() -> None:
+    assert not any(Sharing.name in names_of(seed, [Sharing], None) for seed in (*range(10_000), 568991173))
+    drawn = [Sharing.name in names_of(seed, [Sharing], None) for seed in range(10_000, 11_000)]
+    assert 200 < sum(drawn) < 400
+    assert names_of(7, [Sharing], ["sharing"]) == ["sharing"]
 
 
 @pytest.mark.parametrize(
