@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -99,10 +100,10 @@ class ShareRules(Struct):
         )
         self._save(msgspec.structs.replace(self._said, containers={**self._said.containers, container_id: new}))
 
-    def forget(self, container_id: ContainerId) -> None:
-        """Forget a container that is gone. Raises Unavailable."""
-        if container_id in self._said.containers:
-            left = {one: said for one, said in self._said.containers.items() if one != container_id}
+    def keep(self, there: Collection[ContainerId]) -> None:
+        """Forget what was said of containers that are not there any more. Raises Unavailable."""
+        left = {one: said for one, said in self._said.containers.items() if one in there}
+        if len(left) < len(self._said.containers):
             self._save(msgspec.structs.replace(self._said, containers=left))
 
     def _save(self, said: _Document) -> None:

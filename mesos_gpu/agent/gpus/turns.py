@@ -17,7 +17,7 @@ import msgspec
 
 from mesos_gpu import sharing
 from mesos_gpu.agent.gpus.share_rules import CardSaid, ShareRules, ShareSaid
-from mesos_gpu.errors import BadInput, NotFound
+from mesos_gpu.errors import BadInput, NotFound, Unavailable
 from mesos_gpu.isolator.identity import top_level
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.ids import ContainerId
@@ -96,11 +96,15 @@ class Turns:
             await self.tell()
 
     async def remove(self, container_id: ContainerId) -> None:
-        """Tell that a container is gone."""
+        """Tell that a container is gone; its end is told also where what was said of it cannot be forgotten yet."""
         self._held.pop(container_id, None)
+        try:
+            # Others may have ended while the disk was full, or before this process began.
+            self.rules.keep(self._isolator.shares.keys() - {container_id})
+        except Unavailable as error:
+            log.warning("what was said of container %s is not forgotten yet: %s", container_id, error)
         if container_id in self._running:
             self._running.discard(container_id)
-            self.rules.forget(container_id)
             await self.tell()
 
     async def thaw(self, container_id: ContainerId) -> None:
