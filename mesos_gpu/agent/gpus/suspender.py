@@ -152,9 +152,9 @@ class Suspender:
                     await self._bring_back(container, one)
             except MesosGpuError:
                 await self._put_back(container)
-                self._step(container, Step.REMAINED)
+                self._done(container, Step.REMAINED)
                 raise
-            self._step(container, Step.BACK)
+            self._done(container, Step.BACK)
             held = self._holdings.held[container]
         self.on_change()
         return tuple(sorted(held))
@@ -174,10 +174,10 @@ class Suspender:
         except MesosGpuError as error:
             if self._holdings.held.get(container):
                 await self._led_back(container)
-                self._step(container, Step.KEPT)
+                self._done(container, Step.KEPT)
                 raise
             log.warning("container %s has given its GPUs back all the same: %s", container, error)
-        self._step(container, Step.PUT_AWAY)
+        self._done(container, Step.PUT_AWAY)
 
     async def _users(self, container: ContainerId) -> Mapping[int, State]:
         return await asyncio.to_thread(lambda: self._cuda.states(self._pids_of(container)))
@@ -215,7 +215,7 @@ class Suspender:
         except NotFound:
             pass
         if container in self._book:
-            self._step(container, Step.ENDED)
+            self._done(container, Step.ENDED)
             self.on_change()
 
     def _step(self, container: ContainerId, step: Step, gpus: tuple[str, ...] = ()) -> None:
@@ -227,6 +227,17 @@ class Suspender:
         except BaseException:
             self._book = before
             raise
+
+    def _done(self, container: ContainerId, step: Step) -> None:
+        """Take note of what has been done already: also where that cannot be written down just then.
+
+        What is on disk then is the step before, of which `after_crash` makes the same.
+        """
+        self._book = stepped(self._book, container, step)
+        try:
+            self._save()
+        except Unavailable as error:
+            log.warning("container %s: %s: %s", container, step.value, error)
 
     def _save(self) -> None:
         entries = {str(name): (list(one.gpus), one.phase.value) for name, one in self._book.items()}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from itertools import product
+from contextlib import asynccontextmanager, suppress
+from itertools import count, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +19,7 @@ from mesos_gpu.agent.gpus.suspension import NEXT, Phase, Step, Suspension, after
 from mesos_gpu.errors import BadInput, Conflict, DeviceError, MesosGpuError, NotEnoughGpus, NotFound, Unavailable
 from mesos_gpu.gpu.cuda_checkpoints import State
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.files import write_whole
 from mesos_gpu.mesos.ids import ContainerId
 
 A, B = ContainerId("a"), ContainerId("b")
@@ -184,6 +187,32 @@ def test_what_the_driver_refuses_once_leaves_all_as_it_was(
     count = iter(range(10**6))
     world = World(lambda: DeviceError("refused") if next(count) == at else None)
     asyncio.run(_life(world, tmp_path_factory.mktemp("life"), asked))
+
+
+@pytest.mark.parametrize(("failing", "crashes"), list(product(range(1, 5), (False, True))))
+async def test_a_disk_that_is_full_for_a_moment_leaves_nobody_half_suspended(
+    failing: int, crashes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, saves = World(lambda: None), count(1)
+    suspender = world.suspender(tmp_path)
+
+    def write(*args: Any, **more: Any) -> None:
+        if next(saves) == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_whole(*args, **more)
+
+    monkeypatch.setattr("mesos_gpu.agent.gpus.suspender.write_whole", write)
+    for ask in ("suspend", "resume", "suspend", "resume", "resume"):
+        with suppress(MesosGpuError):
+            await getattr(suspender, ask)(A)
+        world.look(suspender)
+        if crashes:
+            await suspender.close()
+            suspender = world.suspender(tmp_path)
+            await suspender.recover()
+            world.look(suspender)
+    assert A not in suspender.book, "it can be resumed whatever was written"
+    await suspender.close()
 
 
 async def test_where_the_driver_cannot_nothing_is_begun(tmp_path: Path) -> None:
