@@ -48,11 +48,15 @@ def of_master(state: Any, machines: dict[str, Machine]) -> Iterator[str]:
         if counted(agent["used_resources"]) != taken:
             says = counted(agent["used_resources"])
             yield f"a master counts {says} (GiB, slices by card) of {agent['hostname']}; taken: {taken}"
-        displaced = any(container.parts != container.booked for container in machine.running.values())
-        flags = {number: (card.gib, card.slices) for number, card in machine.cards.items() if number not in machine.ill}
-        there = {number: has for number, has in counted(agent["resources"]).items() if number not in machine.ill}
-        if there != flags and not displaced:
-            yield f"a master has {there} (GiB, slices by card) of {agent['hostname']}; there are {flags}"
+        # What is counted for one that is suspended is somebody else's to have, under other numbers.
+        uses = amounts(part for container in machine.running.values() for part in container.parts)
+        says, there = counted(agent["used_resources"]), counted(agent["resources"])
+        for number, card in machine.cards.items():
+            has, used = says.get(number, (0, 0)), uses.get(number, (0, 0))
+            wanted = has[0] + card.gib - used[0], has[1] + card.slices - used[1]
+            if number not in machine.doubted and there.get(number) != wanted:
+                what = f"{there.get(number)} (GiB, slices) of card {number} of {agent['hostname']}"
+                yield f"a master has {what}, and there are {wanted}, {has} of them used"
     running = {task for machine in machines.values() for task in machine.tasks()}
     owners: dict[tuple[str, str, int], str] = {}
     for framework in state["frameworks"]:

@@ -153,7 +153,7 @@ class Judge:
         state = await self._leading()
         if state is None:
             return set()
-        said = set(books.of_tasks(state, self.cluster.machines))
+        said = await self._cards(state)
         known = {
             task["id"]: task["state"]
             for framework in state["frameworks"]
@@ -167,6 +167,14 @@ class Judge:
         return said | {
             f"a master does not know {name}, which runs on {truth[name]}" for name in set(truth) - set(known)
         }
+
+    async def _cards(self, state: Any) -> set[str]:
+        """Return where the books of shared cards are not what is so."""
+        machines = self.cluster.machines
+        if not self.cluster.shape.shared:
+            return set()
+        masters = {*books.of_master(state, machines), *books.of_tasks(state, machines)}
+        return masters | set(await books.of_agents(self.cluster))
 
     async def _leading(self) -> Any:
         """Return the state of the first master that answers with its own, None without one."""
@@ -321,11 +329,8 @@ class Judge:
             held = 0 if machine is None else sum(len(one.gpus) for one in machine.running.values())
             if agent["used_resources"]["gpus"] != held:
                 self.world.finding(f"the master counts {agent['used_resources']['gpus']} GPUs of {name}; taken: {held}")
-        machines = self.cluster.machines
-        if self.cluster.shape.shared:
-            masters = (*books.of_master(state, machines), *books.of_tasks(state, machines))
-            for wrong in (*masters, *await books.of_agents(self.cluster)):
-                self.world.finding(wrong)
+        for wrong in sorted(await self._cards(state)):
+            self.world.finding(wrong)
         tasks = {
             task["id"]: task
             for framework in state["frameworks"]

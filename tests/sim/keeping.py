@@ -112,6 +112,7 @@ class CardKeeper:
         number = self.chance.choice(sorted(machine.cards))
         xid = self.chance.choice((*FATAL, *TO_DRAIN))
         machine.ill[number] = f"XID {xid}"
+        machine.doubted.add(number)
         self.world.tell("sharing", f"card {number} of {name} is ill: XID {xid}")
         if machine.on_ill is not None and machine.on_ill[1] is self.world.processes.get(name):
             told, process = machine.on_ill
@@ -144,6 +145,7 @@ class CardKeeper:
         for name, machine in self.machines.items():
             for number in machine.cards:
                 await self._until_done(name, f"/gpus/GPU-{name}-{number}/healthy")
+            machine.doubted.clear()
         for container in list(self.by_hand):
             for _ in range(20):
                 await self._resume(container)

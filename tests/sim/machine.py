@@ -76,6 +76,8 @@ class Machine:
         """Those of its GPUs that containers share, by number."""
         self.ill: dict[int, str] = {}
         """What is wrong with GPUs, by number."""
+        self.doubted: set[int] = set()
+        """Those of which an agent may still believe that something is wrong with them."""
         self.on_ill: tuple[Callable[[HealthEvent], None], Process | None] | None = None
         """Who is told of GPUs that fall ill, and whose step that is."""
         self.weights: dict[str, int | None] = {}

@@ -81,6 +81,8 @@ class Driver(NullDriver):
         """Return what is wrong with one."""
         if not self._machine.cards:
             return super().retest(gpu)
+        if gpu.index not in self._machine.ill:
+            self._machine.doubted.discard(gpu.index)
         return self._machine.ill.get(gpu.index)
 
 

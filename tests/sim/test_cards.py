@@ -34,7 +34,7 @@ class _Machine:
     """A machine as far as books are concerned."""
 
     def __init__(self, *containers: Container) -> None:
-        self.cards, self.ill = CARDS, dict[int, str]()
+        self.cards, self.doubted = CARDS, set[int]()
         self.running = {one.config.container_id: one for one in containers}
 
     def tasks(self) -> list[str]:
@@ -108,7 +108,7 @@ def test_books_that_agree_are_said_nothing_of() -> None:
         (state(("a", "1000-1005", "1000-1001"), ("b", "1005-1005", "1002-1002")), "gives gpu_mem 1005 of agent"),
         (
             state(("a", "1000-1005", "1000-1001"), ("b", "1006-1006", "1002-1002"), total="1000-1015,3000-3014"),
-            "a master has {1: (16, 25), 3: (15, 25)}",
+            "a master has (16, 25) (GiB, slices) of card 1 of agent, and there are (15, 25)",
         ),
     ],
 )
@@ -123,8 +123,13 @@ def test_a_task_that_has_another_part_than_its_master_counts_is_found() -> None:
     assert said == ["a master counts {1: (6, 2)} for a on agent; it has {3: (6, 2)}"]
 
 
-def test_what_is_suspended_is_counted_for_it_and_others_may_be_offered_more() -> None:
+def test_what_is_suspended_is_counted_for_it_and_others_are_offered_as_much() -> None:
     away = container("a", CardPart(1, 6, 2))
     away.parts = ()
     machines: Any = {"agent": _Machine(away)}
-    assert not list(of_master(state(("a", "1000-1005", "1000-1001"), total="1000-1020,3000-3014"), machines))
+    more, slices = "1000-1020,3000-3014", "1000-1026, 3000-3024"
+    assert not list(of_master(state(("a", "1000-1005", "1000-1001"), total=more, slices=slices), machines))
+    [less] = of_master(state(("a", "1000-1005", "1000-1001"), total=more), machines)
+    assert "a master has (21, 25) (GiB, slices) of card 1 of agent, and there are (21, 27), (6, 2) of them used" in less
+    machines["agent"].doubted = {1}
+    assert not list(of_master(state(("a", "1000-1005", "1000-1001"), total=more), machines))
