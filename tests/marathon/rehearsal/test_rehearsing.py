@@ -137,7 +137,7 @@ def test_what_would_happen_is_what_then_happens(
 def test_it_does_with_gangs_priorities_and_who_gives_way(
     found: dict[str, Machine], before: list[dict[str, Any]], then: list[Event]
 ) -> None:
-    """Those that wait in order and replace others one by one come to the offer that is there first, of the two alike."""
+    """Those that wait in order and replace others one by one come to the offer that is there first."""
     hold(found, before, then, places=False)
 
 
