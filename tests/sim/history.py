@@ -100,17 +100,8 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     world.first = plan.first
     begin(world)
     asyncio.set_event_loop(world.loop)
-    shape = Shape.drawn(plan.seed, plan.agents, plan.gpus)
-    if plan.masters is not None:
-        shape = replace(shape, masters=plan.masters, marathons=plan.marathons or 1)
     names = names_of(plan.seed, ACTORS, plan.actors)
-    shared = Random(f"shared at {plan.seed}").choice((1, 2, 2)) if Sharing.name in names else 0
-    shape = replace(shape, shared=shared if plan.shared is None else plan.shared)
-    cluster = Cluster(world, shape)
-    world.tell("shape", str(shape))
-    if shape.shared:
-        told = {name: machine.cards for name, machine in cluster.machines.items() if machine.cards}
-        world.tell("shape", f"shared: {told}")
+    cluster = _cluster(plan, world, names)
     if not pacing.pace.dense:
         world.tell("pace", pacing.pace.name)
     judge = Judge(world, cluster)
@@ -155,6 +146,21 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     containers = sum(judge.begun.values())
     findings = tuple(world.findings)
     return Verdict(plan, pacing.pace.name, findings, world.digest, world.now_s, faults.count, people.calls, containers)
+
+
+def _cluster(plan: Plan, world: World, actors: Sequence[str]) -> Cluster:
+    """Return the cluster of a history that has these actors."""
+    shape = Shape.drawn(plan.seed, plan.agents, plan.gpus)
+    if plan.masters is not None:
+        shape = replace(shape, masters=plan.masters, marathons=plan.marathons or 1)
+    shared = Random(f"shared at {plan.seed}").choice((1, 2, 2)) if Sharing.name in actors else 0
+    shape = replace(shape, shared=shared if plan.shared is None else plan.shared)
+    cluster = Cluster(world, shape)
+    world.tell("shape", str(shape))
+    if shape.shared:
+        told = {name: machine.cards for name, machine in cluster.machines.items() if machine.cards}
+        world.tell("shape", f"shared: {told}")
+    return cluster
 
 
 def _visit(work: Coroutine[Any, Any, None], visitor: Process) -> None:
