@@ -36,9 +36,11 @@ class Prober:
 
     def follow(self, wanted: frozenset[Probe]) -> None:
         """Run these probes and no others; one that was wanted before keeps its rhythm."""
-        for gone in self._loops.keys() - wanted:
+        for gone in [probe for probe in self._loops if probe not in wanted]:
             self._loops.pop(gone).cancel()
-        for probe in wanted - self._loops.keys():
+        # In an order of their own: that of a set of structs is by where their class lies in memory.
+        new = wanted - self._loops.keys()
+        for probe in sorted(new, key=lambda one: (one.task_id, -1 if one.index is None else one.index, one.name)):
             self._loops[probe] = asyncio.ensure_future(self._repeat(probe))
 
     async def stop(self) -> None:
