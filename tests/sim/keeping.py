@@ -34,6 +34,8 @@ class CardKeeper:
     chance: Random
     by_hand: dict[str, str] = field(default_factory=dict)
     """Containers that were to be suspended by hand, and their hosts."""
+    touched: set[str] = field(default_factory=set)
+    """Containers that were to be suspended by hand once."""
     _withdrawn: dict[tuple[str, int], tuple[float, int]] = field(default_factory=dict)
     """Cards that an agent knows to be ill: since when, and in which boot of the host."""
     _at_hosts: dict[str, Process] = field(default_factory=dict)
@@ -85,6 +87,7 @@ class CardKeeper:
         elif sharers := self._sharers():
             host, container = self.chance.choice(sharers)
             self.by_hand[container] = host
+            self.touched.add(container)
             await self._at(host, "/gpus/suspend", {"container_id": container})
 
     async def _resume(self, container: str) -> None:

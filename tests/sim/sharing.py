@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from mesos_gpu.mesos.shares.suspending import SUSPENDED
 from tests.sim.actors import Actor
 from tests.sim.cards import GREEDY, SLICES, is_greedy
 from tests.sim.faults import swarm
@@ -15,6 +14,9 @@ from tests.sim.http import Answer
 from tests.sim.keeping import CardKeeper
 from tests.sim.machine import LIFE, STUBBORN
 from tests.sim.people import Run, Wanted
+
+if TYPE_CHECKING:
+    from tests.sim.machine import Container
 
 PAUSE_S = 45.0
 MOST_APPS = 4
@@ -262,14 +264,20 @@ class Sharing(Actor):
 
         self.cluster.on_status = status
         self.keeper.install()
+        for machine in self._machines.values():
+            machine.on_away.append(self._suspended)
 
     def _status(self, task: str, message: str) -> None:
         app = self._known.get("/" + task.split(".")[0])
         if TOO_MUCH in message and (app is None or not app.greedy):
             self.world.finding(f"{task} keeps to its memory, and is told: {message}")
-        by_hand = self.keeper.by_hand or task.startswith("guest-")
-        if message.startswith(SUSPENDED) and not by_hand and (app is None or not app.suspendable):
-            self.world.finding(f"{task} is suspended, and its app does not say that it may: {app}")
+
+    def _suspended(self, container: Container) -> None:
+        """Who is suspended is a guest's, or somebody has asked for it by hand, or its app says that it may be."""
+        app = self._known.get("/" + container.task.split(".")[0])
+        asked = container.config.container_id in self.keeper.touched or container.task.startswith("guest-")
+        if not asked and (app is None or not app.suspendable):
+            self.world.finding(f"{container.task} is suspended, and its app does not say that it may: {app}")
 
     async def _watch_memory(self) -> None:
         """Who has more memory than it may is ended, where its agent is there and nothing is wrong with it."""
