@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor import FieldDescriptor
 
 Field = descriptor_pb2.FieldDescriptorProto
 
@@ -30,6 +31,18 @@ SCALARS = {
     "string": Field.TYPE_STRING,
     "bytes": Field.TYPE_BYTES,
 }
+DURATION = "google.protobuf.Duration"
+"""The one type of protobuf's own that Mesos uses; JSON has a text for it."""
+INTEGERS = frozenset(
+    {
+        FieldDescriptor.CPPTYPE_INT32,
+        FieldDescriptor.CPPTYPE_INT64,
+        FieldDescriptor.CPPTYPE_UINT32,
+        FieldDescriptor.CPPTYPE_UINT64,
+    }
+)
+FLOATS = frozenset({FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT})
+"""Kinds of fields: whole numbers, and others."""
 # protoc names the entry of `map<...> limits` after the field: LimitsEntry.
 MAP_ENTRY = "Entry"
 

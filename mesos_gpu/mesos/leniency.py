@@ -18,18 +18,9 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 
 from mesos_gpu.errors import ProtocolError
+from mesos_gpu.mesos.descriptors import DURATION, FLOATS, INTEGERS
 from mesos_gpu.mesos.resource import Document
 
-_DURATION = "google.protobuf.Duration"
-_INTEGERS = frozenset(
-    {
-        FieldDescriptor.CPPTYPE_INT32,
-        FieldDescriptor.CPPTYPE_INT64,
-        FieldDescriptor.CPPTYPE_UINT32,
-        FieldDescriptor.CPPTYPE_UINT64,
-    }
-)
-_FLOATS = frozenset({FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT})
 _BITS = {"INT32": 31, "INT64": 63, "UINT32": 32, "UINT64": 64}
 
 
@@ -71,7 +62,7 @@ def _item(field: FieldDescriptor, value: Any) -> Any:
 
 
 def _message(field: FieldDescriptor, value: Any) -> Any:
-    if _type_of(field).full_name == _DURATION:
+    if _type_of(field).full_name == DURATION:
         return value if isinstance(value, str) else _duration(field, value)
     if not isinstance(value, Mapping):
         raise _unexpected(field, value)
@@ -92,9 +83,9 @@ def _duration(field: FieldDescriptor, value: Any) -> str:
 
 
 def _number(field: FieldDescriptor, value: float) -> Any:
-    if field.cpp_type in _FLOATS:
+    if field.cpp_type in FLOATS:
         return value
-    if field.cpp_type not in _INTEGERS or not math.isfinite(value):
+    if field.cpp_type not in INTEGERS or not math.isfinite(value):
         raise _unexpected(field, value)
     return _in_range(field, int(value))
 
@@ -108,9 +99,9 @@ def _string(field: FieldDescriptor, value: str) -> Any:
         return value
     if field.type == FieldDescriptor.TYPE_STRING or field.enum_type is not None:
         return value
-    if field.cpp_type in _INTEGERS | _FLOATS:
+    if field.cpp_type in INTEGERS | FLOATS:
         try:
-            if field.cpp_type not in _FLOATS:
+            if field.cpp_type not in FLOATS:
                 return _in_range(field, int(value))
             # JSON has no infinity: the limit of a task without one travels as the text.
             number = float(value)

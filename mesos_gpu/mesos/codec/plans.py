@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from mesos_gpu.mesos.descriptors import DURATION, FLOATS, INTEGERS
 from mesos_gpu.mesos.message_types import message_class, pool
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.schema import is_message, v1_name
@@ -30,16 +31,6 @@ _MAX_DEPTH = 100
 _NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 """How protobuf's JSON writes doubles that JSON has no number for."""
 _BEYOND = {name: float(text) for text, name in _NOT_FINITE.items()}
-_DURATION = "google.protobuf.Duration"
-_INTEGERS = frozenset(
-    {
-        FieldDescriptor.CPPTYPE_INT32,
-        FieldDescriptor.CPPTYPE_INT64,
-        FieldDescriptor.CPPTYPE_UINT32,
-        FieldDescriptor.CPPTYPE_UINT64,
-    }
-)
-_FLOATS = frozenset({FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT})
 
 _Write: TypeAlias = Callable[[Any, int], Any]
 """From a document's value to a constructor's argument; the number is how deep we are. Raises Unusual."""
@@ -195,7 +186,7 @@ class Plan:
 
     def _value_writer(self, field: FieldDescriptor) -> _Write:
         if field.message_type is not None:
-            if field.message_type.full_name == _DURATION:
+            if field.message_type.full_name == DURATION:
                 return _duration
             inner = plan_of(field.message_type.full_name, v1=self._v1)
             return lambda value, depth: inner.arguments(value, depth + 1)
@@ -203,9 +194,9 @@ class Plan:
             return _one_of({name: value.number for name, value in self._enum(field).values_by_name.items()})
         if field.type == FieldDescriptor.TYPE_BYTES:
             return _from_base64
-        if field.cpp_type in _INTEGERS:
+        if field.cpp_type in INTEGERS:
             return _integer
-        if field.cpp_type in _FLOATS:
+        if field.cpp_type in FLOATS:
             return _number
         return _truth if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL else _text
 
@@ -226,7 +217,7 @@ class Plan:
             return lambda number: names.get(number, number)
         if field.type == FieldDescriptor.TYPE_BYTES:
             return lambda value: base64.b64encode(value).decode("ascii")
-        return _finite if field.cpp_type in _FLOATS else None
+        return _finite if field.cpp_type in FLOATS else None
 
 
 @cache
