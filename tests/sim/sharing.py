@@ -224,6 +224,8 @@ class Sharing(Actor):
         answer = await self.ask_marathon("PUT", f"/v2/apps{name}?force=true", changes)
         if answer is None:
             wanted.sure = False
+        elif answer.status == 201 and not wanted.sure:
+            await self._remove(name)  # it had not come to be, and is made of these words alone now
         elif answer.status != 200:
             self._is_not_there(name, answer)
 
