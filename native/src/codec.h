@@ -71,6 +71,9 @@ struct table {
 
 extern PyType_Spec table_spec;
 
+/* Return whether a filled table is that of a map's entries as they are usual: a text as key, then one value. */
+bool is_entry(const struct table *entry);
+
 /* Return the document of a message, or NULL. `unfilled` is then a table (borrowed) that has to be filled first, if
    there is one. */
 PyObject *document_of(struct table *table, const unsigned char *data, size_t size, struct table **unfilled);

@@ -164,11 +164,9 @@ static bool read_entry(struct reader *reader, const struct field *field, PyObjec
         *reader->unfilled = entry;
         return false;
     }
-    if (entry->count != 2 || entry->place[1] != 1 || entry->place[2] != 2)
+    if (!is_entry(entry))
         return false;
     const struct field *of_key = &entry->fields[0], *of_value = &entry->fields[1];
-    if (of_key->kind != KIND_STRING || of_key->repeated || of_value->repeated || of_value->kind == KIND_MAP)
-        return false;
     if (!next_part(reader, &part) || !next_varint(&part, &tag) || tag != (1 << 3 | WIRE_LENGTH))
         return false;
     PyObject *key = read_value(&part, of_key, depth), *value = NULL;

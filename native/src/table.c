@@ -108,6 +108,14 @@ static bool read_field(struct field *field, PyObject *row, PyTypeObject *type, b
     return true;
 }
 
+bool is_entry(const struct table *entry)
+{
+    if (entry->count != 2 || entry->place[1] != 1 || entry->place[2] != 2)
+        return false;
+    const struct field *of_key = &entry->fields[0], *of_value = &entry->fields[1];
+    return of_key->kind == KIND_STRING && !of_key->repeated && of_value->kind != KIND_MAP && !of_value->repeated;
+}
+
 static PyObject *table_fill(PyObject *self, PyObject *rows)
 {
     struct table *table = (struct table *)self;

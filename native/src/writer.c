@@ -210,11 +210,9 @@ static bool write_map(struct writer *writer, const struct field *field, PyObject
         *writer->unfilled = entry;
         return false;
     }
-    if (entry->count != 2 || entry->place[1] != 1 || entry->place[2] != 2)
+    if (!is_entry(entry))
         return false;
     const struct field *of_key = &entry->fields[0], *of_value = &entry->fields[1];
-    if (of_key->kind != KIND_STRING || of_key->repeated || of_value->repeated)
-        return false;
     size_t count = (size_t)PyDict_Size(value), at = 0;
     struct entry *entries = PyMem_Calloc(count ? count : 1, sizeof *entries);
     if (entries == NULL) {
