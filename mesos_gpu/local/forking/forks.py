@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 KEPT_S = 2.0
 END_S = 10.0
 """How long services have to end when nobody has ended them before."""
+_UNKNOWN = 255
+"""The status of who ended and was waited for by somebody else in this process, as asyncio has it."""
 _GONE = "the process that services are forked from has ended"
 
 
@@ -52,9 +54,14 @@ class Forked:
                 signal.pidfd_send_signal(self._watch, number)
 
     def _ended(self) -> None:
-        found = os.waitid(os.P_PIDFD, self._watch, os.WEXITED)
-        assert found is not None
-        self.returncode = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        try:
+            found = os.waitid(os.P_PIDFD, self._watch, os.WEXITED | os.WNOHANG)
+        except ChildProcessError:
+            self.returncode = _UNKNOWN
+        else:
+            if found is None:
+                return  # asked for once more, and not waited for: the loop is everybody's
+            self.returncode = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
         asyncio.get_running_loop().remove_reader(self._watch)
         os.close(self._watch)
         self._over.set()

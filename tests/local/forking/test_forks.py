@@ -150,6 +150,13 @@ async def test_what_ends_above_somebody_in_the_moment_of_a_start_leaves_no_zombi
         await asyncio.sleep(0.005)
 
 
+async def test_who_was_waited_for_by_somebody_else_has_ended_all_the_same(forks: Forks, tmp_path: Path) -> None:
+    forked = await start(forks, tmp_path)
+    os.kill(forked.pid, signal.SIGKILL)
+    os.waitpid(forked.pid, 0)  # noqa: ASYNC222 - it ends at once
+    assert await forked.wait() == 255
+
+
 async def test_who_waits_for_a_start_is_told_that_there_is_nobody_to_fork(forks: Forks, tmp_path: Path) -> None:
     await start(forks, tmp_path)
     os.kill(preloaded(forks), signal.SIGSTOP)  # so that the request is not answered
