@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.agent.model.updates import TaskKey, UpdateStreams
+from mesos_gpu.master.state.state import MasterState
 from tests.sim.world import PROCESS
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Statuses:
         self._world = world
         self._told: set[str] = set()
         self._owed: dict[str, _Owed] = {}
+        self._removed: set[str] = set()
+        """Frameworks that a master has removed for good: nobody is there to hear of their tasks."""
 
     def told(self, status: dict[str, Any]) -> None:
         """A framework got a TaskStatus."""
@@ -98,6 +101,31 @@ class Statuses:
             (UpdateStreams, "forget", forget),
             (Checkpoints, "log", log),
             (Checkpoints, "close_runs", close_runs),
+        ):
+            setattr(owner, name, wrapped)
+        self._install_removals()
+
+    def _install_removals(self) -> None:
+        """Be told of frameworks that are removed, and of what agents forget of them."""
+        ledger = self
+
+        def forget_framework(self: UpdateStreams, framework: Any) -> None:
+            # Source: Mesos src/slave/slave.cpp, removeFramework(): a master that has removed one has agents shut it
+            # down, and they close its streams. Of one that is there still all is owed as before.
+            if framework in ledger._removed:
+                for key in (key for key in self if key.framework == framework):
+                    for status in self.pending(key):
+                        ledger._owed.pop(status["uuid"], None)
+            real_forget_framework(self, framework)
+
+        def remember_framework(self: MasterState, framework: Any) -> None:
+            ledger._removed.add(framework.id)
+            real_remember_framework(self, framework)
+
+        real_forget_framework, real_remember_framework = UpdateStreams.forget_framework, MasterState.remember_framework
+        for owner, name, wrapped in (
+            (UpdateStreams, "forget_framework", forget_framework),
+            (MasterState, "remember_framework", remember_framework),
         ):
             setattr(owner, name, wrapped)
 
