@@ -26,7 +26,7 @@ _WORDS = {
     2: "there is not enough memory for it on the GPU",
     101: "the GPU is of another kind",
     401: "it is in another state",
-    600: "it has not ended its kernels in time",
+    600: f"it has not ended its kernels within {LOCK_MS / 1000:g} s",
     800: "the driver does not permit it",
     801: "the driver cannot do it",
 }

@@ -20,6 +20,10 @@ USUAL_AGENT = "http://127.0.0.1:5051"
 VARIABLE = "MESOS_GPU_AGENT"
 SETTINGS = Path("/etc/mesos-gpu/doors.json")
 TIMEOUT_S = 10.0
+SUSPENDING_S = 1800.0
+"""For so long an agent may be at work that puts what is on GPUs away, or back: 80 GB each way at 1 GB/s and less, after
+the kernels of each process have ended, and back again where the driver refuses.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ class Book:
 
     def suspending(self, what: str, container_id: str) -> list[dict[str, Any]]:
         """`suspend` or `resume` a container with what it has on GPUs; return those that are suspended then."""
-        return list(self._ask("POST", f"/gpus/{what}", {"container_id": container_id}))
+        return list(self._ask("POST", f"/gpus/{what}", {"container_id": container_id}, timeout_s=SUSPENDING_S))
 
     def divide(self, gpu: str, profiles: str, *, plan: bool) -> dict[str, Any]:
         """Divide a GPU into MIG instances, or only plan that; return what stays, is ended and is made."""
@@ -109,10 +113,12 @@ class Book:
         """Return the driver, its nodes and files, and each GPU with its own nodes."""
         return dict(self._ask("GET", "/gpus/driver"))
 
-    def _ask(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
+    def _ask(
+        self, method: str, path: str, document: Mapping[str, Any] | None = None, *, timeout_s: float = TIMEOUT_S
+    ) -> Any:
         headers = {"Content-Type": "application/json", **self._credential()}
         body = None if document is None else json.dumps(document)
-        connection = self._connection()
+        connection = self._connection(timeout_s)
         try:
             connection.request(method, f"{self._parts.path.rstrip('/')}{path}", body, headers)
             answer = connection.getresponse()
@@ -133,12 +139,12 @@ class Book:
         except ValueError:
             raise Unavailable(f"what answers at {self.address.url} is not an agent of mesos-gpu") from None
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
         host, port = str(self._parts.hostname), self._parts.port
         if self._parts.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+            return http.client.HTTPConnection(host, port, timeout=timeout_s)
         context = ssl.create_default_context(cafile=self.address.ca or None)
-        return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
+        return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
 
     def _credential(self) -> dict[str, str]:
         if not self.address.credential:

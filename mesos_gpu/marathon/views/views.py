@@ -23,6 +23,7 @@ from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.queue_entry import Place, QueueEntry, funnel
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.views.pod_views import pod_task_views, pod_view
+from mesos_gpu.marathon.views.suspensions import suspensions_for
 from mesos_gpu.marathon.views.task_stats import task_stats
 from mesos_gpu.marathon.views.volume_views import local_volumes
 
@@ -222,10 +223,12 @@ def queue_view(state: State, moment: Moment, *, last_offers: bool = False) -> li
     counts: dict[str, list[Instance]] = {}
     for instance_id, app_id in state.waiting.items():
         counts.setdefault(app_id, []).append(state.instances[instance_id])
+    waiting = [spec for spec in state.apps() if spec.id in counts]
+    shown = [_queued(state, spec, counts[spec.id], moment, last_offers=last_offers) for spec in waiting]
+    suspensions = suspensions_for(state, waiting)
     return [
-        _queued(state, spec, counts[spec.id], moment, last_offers=last_offers)
-        for spec in state.apps()
-        if spec.id in counts
+        item if spec.id not in suspensions else {**item, "suspensions": suspensions[spec.id]}
+        for spec, item in zip(waiting, shown, strict=True)
     ]
 
 

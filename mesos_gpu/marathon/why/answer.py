@@ -16,7 +16,7 @@ from mesos_gpu.marathon.why.order import gang_without_room, waits_in_order
 from mesos_gpu.marathon.why.remedies import behaviour_remedy, impossible, one_missing, releases, scattered
 from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.smoke import ends_at_once
-from mesos_gpu.marathon.why.suspended import suspended_words
+from mesos_gpu.marathon.why.suspended import giving_way_words, suspended_words
 from mesos_gpu.marathon.why.wish import Wish
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
 
@@ -86,6 +86,8 @@ def answer(it: Situation) -> Answer:
     """Return why an app is not running, and what would make it run."""
     failure = failing(it.app, running=it.running, wanted=it.wish.instances, now=it.now)
     state, headline, remedies = _judged(it, failure)
+    if state in ("waiting", "blocked"):
+        headline += giving_way_words(it.app, it.queued)
     order = {"now": 0, "ever": 1, "never": 2}
     verdicts = sorted(it.verdicts, key=lambda v: order["now" if v.now else "ever" if v.ever else "never"])
     said = said_by_marathon(it.queued)

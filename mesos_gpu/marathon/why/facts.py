@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +13,7 @@ from mesos_gpu.marathon.why.change import Held
 from mesos_gpu.marathon.why.judge import Holder, Verdict, judge, task_at
 from mesos_gpu.marathon.why.wish import Wish
 from mesos_gpu.mesos.clients.agents import SCALARS, Agent, names
+from mesos_gpu.mesos.shares.gpu_shares import GPU_MEM
 
 ASKED = 40
 """How many agents are asked who holds what, when more could run the app."""
@@ -51,6 +53,8 @@ class Judging:
     agents: Sequence[Agent]
     placed: Sequence[Task]
     keeps_gpus: bool
+    reasons: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Marathon's against the last offer of each agent."""
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     holders: dict[str, list[Holder]] = field(default_factory=dict)
     held: dict[str, list[Held]] = field(default_factory=dict)
@@ -64,10 +68,10 @@ class Judging:
         }
         # Whether GPUs are kept for those that use some is a flag that no Marathon shows; its reasons give it away.
         keeps = any("DeclinedScarceResources" in told for told in reasons.values())
-        made = cls(wish, agents, _placed(document, document.get("tasks") or [], agents), keeps)
+        made = cls(wish, agents, _placed(document, document.get("tasks") or [], agents), keeps, reasons)
         called = names(agents)
         for agent in agents:
-            made.verdicts[agent.id] = judge(wish, agent, called[agent.id], placed=made.placed, keeps_gpus=keeps)
+            made.verdicts[agent.id] = made._judge(agent, called[agent.id])
         return made
 
     def full(self) -> list[Agent]:
@@ -91,8 +95,12 @@ class Judging:
         held = self.holders[agent.id] = holders_of(tasks, apps)
         self.held[agent.id] = held_by(tasks, apps)
         called = names(self.agents)[agent.id]
-        self.verdicts[agent.id] = judge(
-            self.wish, agent, called, placed=self.placed, holders=held, keeps_gpus=self.keeps_gpus
+        self.verdicts[agent.id] = self._judge(agent, called, held)
+
+    def _judge(self, agent: Agent, called: str, holders: Sequence[Holder] = ()) -> Verdict:
+        said = self.reasons.get(agent.id, ())
+        return judge(
+            self.wish, agent, called, placed=self.placed, holders=holders, keeps_gpus=self.keeps_gpus, said=said
         )
 
 
@@ -122,8 +130,15 @@ def holders_of(tasks: Sequence[Mapping[str, Any]], apps: Mapping[str, str]) -> l
         amounts = found.setdefault((name, task_id in apps and not _is_of_a_pod(task_id)), {})
         for name in SCALARS:
             amounts[name] = amounts.get(name, 0.0) + float((task.get("resources") or {}).get(name) or 0)
+        if units := str((task.get("resources") or {}).get(GPU_MEM) or ""):
+            amounts[GPU_MEM] = amounts.get(GPU_MEM, 0.0) + _numbers_in(units)
     holders = [Holder(name, amounts, is_app) for (name, is_app), amounts in found.items()]
     return sorted(holders, key=lambda holder: (-holder.amounts.get("gpus", 0), holder.name))
+
+
+def _numbers_in(ranges: str) -> int:
+    """Return how many numbers ranges have, as agents write them: `[0-9, 12-15]`."""
+    return sum(int(last) - int(first) + 1 for first, last in re.findall(r"(\d+)-(\d+)", ranges))
 
 
 def _is_of_a_pod(task_id: str) -> bool:

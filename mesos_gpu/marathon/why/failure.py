@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from mesos_gpu.marathon.why.suspended import GAVE_WAY
+
 RECENT_S = 600.0
 """A failure that is longer ago says nothing of why an app does not run now."""
 FLAPPING_S = 60.0
@@ -22,8 +24,6 @@ _FAILED = frozenset({"TASK_FAILED", "TASK_ERROR", "TASK_LOST", "TASK_DROPPED", "
 """What a container of a pod ended with; others are ended because of it."""
 _OF_ITS_MACHINE = frozenset({"TASK_UNKNOWN", "TASK_UNREACHABLE", "TASK_GONE", "TASK_GONE_BY_OPERATOR"})
 """Ends of tasks whose agent is gone or has begun anew: nothing that the app did."""
-_GAVE_WAY = "gave way to "
-"""How Marathon begins to say that a task was ended for another app (decisions/lifecycle.py)."""
 
 
 class Failure(NamedTuple):
@@ -116,7 +116,7 @@ def failing(app: Mapping[str, Any], *, running: int, wanted: int, now: datetime 
     """
     found = last_failure(app)
     told = app.get("lastTaskFailure") or {}
-    if found is None or wanted == 0 or told.get("state") in _OF_ITS_MACHINE or found.message.startswith(_GAVE_WAY):
+    if found is None or wanted == 0 or told.get("state") in _OF_ITS_MACHINE or found.message.startswith(GAVE_WAY):
         return None
     ago_s = _ago_s(told.get("timestamp"), now)
     if running < wanted:

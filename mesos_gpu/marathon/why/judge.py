@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from mesos_gpu.marathon.why.wish import Wish
 from mesos_gpu.mesos.clients.agents import Agent
 from mesos_gpu.mesos.ids import AgentId, TaskId
-from mesos_gpu.mesos.shares.gpu_shares import CARDS_ATTRIBUTE, read_cards
+from mesos_gpu.mesos.shares.gpu_shares import CARDS_ATTRIBUTE, GPU_MEM, read_cards
 
 if TYPE_CHECKING:
     from mesos_gpu.marathon.model.instances import Task
 
 _WORDS = {"cpus": ("CPU", "CPUs"), "gpus": ("GPU", "GPUs"), "mem": ("MiB of memory",) * 2, "disk": ("MiB of disk",) * 2}
+TOO_FEW_GPUS = "InsufficientGpus"
+"""Marathon's word for an offer with too few GPUs, or too little of shared ones."""
 _MOVES = ("UNIQUE", "MAX_PER", "GROUP_BY")
 """Operators that count where other instances are, so that what they say changes."""
 
@@ -75,16 +77,17 @@ def judge(
     placed: Sequence[Task] = (),
     holders: Sequence[Holder] = (),
     keeps_gpus: bool = False,
+    said: Collection[str] = (),
 ) -> Verdict:
     """Return what an agent lacks for one more instance.
 
     `placed` are the instances that constraints count, `holders` who has what of the agent, `keeps_gpus` whether the
-    Marathon keeps agents with GPUs for apps that use them.
+    Marathon keeps agents with GPUs for apps that use them, `said` its reasons against the agent's last offer.
     """
     lacks = [
         *_state(agent),
         *_amounts(wish, agent, holders),
-        *_shares(wish, agent),
+        *_shares(wish, agent, holders, said),
         *_constraints(wish, agent, placed),
         *_ports(wish, agent),
         *_scarce(wish, agent, keeps_gpus),
@@ -220,8 +223,8 @@ def _ports(wish: Wish, agent: Agent) -> list[Lack]:
     return [Lack("ports", f"host port {listed} is not among its ports {agent.ports}", True)]
 
 
-def _shares(wish: Wish, agent: Agent) -> list[Lack]:
-    """Return why an agent's shared cards do not suit this app even when free; a master does not show what is free."""
+def _shares(wish: Wish, agent: Agent, holders: Sequence[Holder], said: Collection[str]) -> list[Lack]:
+    """Return why an agent's shared cards do not suit this app; that others have them, an offer shows, and no master."""
     if not wish.shares:
         return []
     cards = read_cards(agent.attributes.get(CARDS_ATTRIBUTE, ""))
@@ -231,6 +234,10 @@ def _shares(wish: Wish, agent: Agent) -> list[Lack]:
     wanted = max(max(ask.mem_gib) for ask in wish.shares)
     if wanted > largest:
         return [Lack("gpus", f"its largest shared GPU has {largest} GiB, and {wanted} of one are wanted", True)]
+    if TOO_FEW_GPUS in said:
+        by = ", ".join(f"{one.name}: {one.amounts[GPU_MEM]:g} GiB" for one in holders if one.amounts.get(GPU_MEM))
+        taken = f" ({by})" if by else ""
+        return [Lack("gpus", f"none of its shared GPUs had {wanted} GiB free in the last offer{taken}", False)]
     return []
 
 

@@ -104,6 +104,10 @@ def releases(it: Situation, able: Sequence[Verdict]) -> list[str]:
             for verdict in sorted(able, key=lambda v: sum(lack.missing for lack in v.lacks))[:3]
             if verdict.lacks and all(lack.missing for lack in verdict.lacks)
         ]
+    if not texts and it.wish.shares and any(lack.kind == "gpus" for v in able for lack in v.lacks):
+        return [
+            "`mesos-gpu gpu list` shows who has which part of the GPUs; theirs are free when they end or are suspended"
+        ]
     return texts or [f"{v.agent}: {'; '.join(lack.text for lack in v.lacks)}" for v in able[:3] if v.lacks]
 
 

@@ -1,10 +1,16 @@
-"""Which tasks of an app have their GPUs put away, as /v2/tasks shows them, and why others have not. Pure."""
+"""Which tasks of an app have their GPUs put away, and why others have not; and who gives way to what waits. Pure.
+
+From tasks as /v2/tasks shows them, and entries of /v2/queue.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
+
+GAVE_WAY = "gave way to "
+"""How Marathon begins to say that a task was ended for another app (decisions/lifecycle.py)."""
 
 
 def is_suspended(task: Mapping[str, Any]) -> bool:
@@ -28,6 +34,24 @@ def suspended_words(app: Mapping[str, Any]) -> str:
         words += f" {by_hand} of them suspended by hand: `mesos-gpu task resume` gives GPUs again."
     refused = Counter(_refused(task["suspensionRefused"]) for task in tasks if task.get("suspensionRefused"))
     return words + "".join(f" {count} of them {said}." for said, count in sorted(refused.items()))
+
+
+def giving_way_words(app: Mapping[str, Any], queued: Mapping[str, Any] | None) -> str:
+    """Return to whom the last task of an app that waits gave way, and who was asked to give way to it; as above."""
+    last = str((app.get("lastTaskFailure") or {}).get("message") or "")
+    words = f" Its last task {last.rstrip('.')}." if last.startswith(GAVE_WAY) else ""
+    told = Counter((str(one.get("appId")), *_told(one)) for one in (queued or {}).get("suspensions") or [])
+    for (app_id, is_so, said), count in sorted(told.items()):
+        tasks = f"{count} task{'s' * (count != 1)} of {app_id}"
+        words += f" {tasks} {('is ' if count == 1 else 'are ') if is_so else ''}{said}."
+    return words
+
+
+def _told(one: Mapping[str, Any]) -> tuple[bool, str]:
+    """Return what a task was asked to do for what waits, or has done, and whether that is so now."""
+    if one.get("state") == "refused":
+        return False, f"could not be suspended for it: {str(one.get('reason')).rstrip('.')}"
+    return True, f"{'asked to be ' if one.get('state') == 'asked' else ''}suspended for it"
 
 
 def _refused(no: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EMPTY, KEPT_EVENTS, withApp, withEvents, withSnapshot } from "../../../mesos_gpu/ui/static/core/reducer.js";
+import { suspensionOf } from "../../../mesos_gpu/ui/static/core/suspensions.js";
 import { selected, services, topReason } from "../../../mesos_gpu/ui/static/core/services.js";
 
 const task = (id, appId, more = {}) => ({ id, appId, state: "TASK_RUNNING", host: "m1", ...more });
@@ -109,3 +110,19 @@ test("filters select by name, label, state, kind and GPUs", () => {
   assert.deepEqual(ids({ gpu: "1" }), ["/a/web"]);
   assert.deepEqual(all[0].models, ["V100"]);
 });
+
+for (const [state, more, said] of [
+  ["runs", {}, []],
+  ["was asked", { suspension: { state: "asked", for: "/b" } }, [["suspension.asked", { taker: "/b" }]]],
+  ["is away", { suspension: { state: "suspended", for: "/b" } }, [["suspension.away", { taker: "/b" }]]],
+  ["comes back", { suspension: { state: "resuming", for: "/b" } }, [["suspension.away", { taker: "/b" }]]],
+  ["is away by hand", { suspension: { state: "suspended", for: null } }, [["suspension.byHand", {}]]],
+  ["refused", { suspensionRefused: { what: "suspend", reason: "no", for: "/b" } }, [["suspension.notSuspended", { taker: "/b", reason: "no" }]]],
+  [
+    "stays away",
+    { suspension: { state: "suspended", for: "/b" }, suspensionRefused: { what: "resume", reason: "no", for: "/b" } },
+    [["suspension.away", { taker: "/b" }], ["suspension.notResumed", { taker: "/b", reason: "no" }]],
+  ],
+]) {
+  test(`a task that ${state} says that of its suspension`, () => assert.deepEqual(suspensionOf(task("a.1", "/a", more)), said));
+}

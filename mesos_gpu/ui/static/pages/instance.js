@@ -13,7 +13,7 @@ import { html } from "../parts/html.js";
 import { Log } from "../parts/log.js";
 import { Console } from "./console.js";
 import { Card } from "./gpus.js";
-import { labelOf, wordOf } from "./instances.js";
+import { HowItIs } from "./instances.js";
 import { TerminalPage } from "./terminal.js";
 
 /** @typedef {import("../core/types.js").Json} Json */
@@ -37,7 +37,7 @@ export function Instance({ id: path, query }) {
       ${owner?.kind === "pod" && html`<button type="button" class="danger" onClick=${() => killPod(owner.id, owner.instance)}>${t("kill")}</button>`}
       ${owner?.kind === "job" && !ENDED.has(known?.state) && html`<button type="button" class="danger" onClick=${() => stopRun(owner.id, owner.run)}>${t("stop")}</button>`}</div>
     <${Facts} rows=${[
-      [t("col.state"), html`<${State} word=${task ? wordOf(task) : wordOfState(now)} label=${task ? labelOf(task) : t(`task.${now}`)} />`],
+      [t("col.state"), task ? html`<${HowItIs} task=${task} />` : html`<${State} word=${wordOfState(now)} label=${t(`task.${now}`)} />`],
       [t("col.machine"), html`<a href=${link("machines", agent ?? "")}>${task?.host ?? state.value.agents.find((one) => one.id === agent)?.hostname ?? agent}</a>`],
       [t("col.ports"), (task?.ports ?? []).join(", ") || "–"],
       [t("instance.id"), html`<code>${id}</code>`],

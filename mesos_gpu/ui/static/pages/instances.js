@@ -1,6 +1,7 @@
 /** The instances of a service. */
 import { containersOf } from "../core/owners.js";
 import { link } from "../core/route.js";
+import { isAway, suspensionOf } from "../core/suspensions.js";
 import { millis, shortId } from "../core/format.js";
 import { state, t } from "../edge/store.js";
 import { kill, killPod } from "../parts/acts.js";
@@ -9,9 +10,6 @@ import { html } from "../parts/html.js";
 import { Table } from "../parts/table.js";
 
 /** @typedef {import("../core/types.js").Task} Task */
-
-/** Whether its GPUs are put away; one that was only asked to do so has them. @param {Task} task @returns {boolean} */
-const isAway = (task) => task.suspension !== undefined && task.suspension.state !== "asked";
 
 /** Words of our own for states of tasks. @param {Task} task @returns {string} */
 export function wordOf(task) {
@@ -23,6 +21,11 @@ export function wordOf(task) {
 /** How a task is, as it is shown: Mesos has no state for one that is suspended. @param {Task} task @returns {string} */
 export function labelOf(task) {
   return isAway(task) ? t("task.suspended") : t(`task.${task.state}`);
+}
+
+/** How a task is, and what is said of its suspension. @param {{task: Task}} props */
+export function HowItIs({ task }) {
+  return html`<${State} word=${wordOf(task)} label=${labelOf(task)} />${suspensionOf(task).map(([key, values]) => html`<div class="reason">${t(key, values)}</div>`)}`;
 }
 
 /** @param {{service: import("../core/types.js").Service}} props */
@@ -37,7 +40,7 @@ export function Instances({ service }) {
 function columns() {
   return [
     { key: "id", label: t("col.instance"), head: true, cell: (task) => html`<a href=${link("instances", task.id)} title=${task.id}>${shortId(task.id)}</a>` },
-    { key: "state", label: t("col.state"), sort: (task) => task.state, cell: (task) => html`<${State} word=${wordOf(task)} label=${labelOf(task)} />` },
+    { key: "state", label: t("col.state"), sort: (task) => task.state, cell: (task) => html`<${HowItIs} task=${task} />` },
     { key: "host", label: t("col.machine"), sort: (task) => task.host ?? "", cell: (task) => html`<a href=${link("machines", task.slaveId ?? "")}>${task.host ?? "–"}</a>` },
     { key: "ports", label: t("col.ports"), rank: 2, cell: (task) => (task.ports ?? []).join(", ") || "–" },
     { key: "started", label: t("col.started"), sort: (task) => -(millis(task.startedAt ?? task.stagedAt) || 0), cell: (task) => html`<${Ago} time=${task.startedAt ?? task.stagedAt} />` },
