@@ -37,7 +37,7 @@ CHOSEN = {
     "policy": "0 1 2 3 4 5",
     "run": "active starting finished failed",
     "edit": "podText jobText",
-    "suspension": "asked away byHand notSuspended notResumed",
+    "suspension": "asked away byHand notSuspended notResumed silent",
     "quota": "gpus cpus mem disk",
 }
 """What keys made of a word may end with."""

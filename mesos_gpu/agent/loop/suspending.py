@@ -13,7 +13,16 @@ from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.mesos.ids import ContainerId
-from mesos_gpu.mesos.shares.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUME, RESUMED, SUSPEND, SUSPENDED, WORDS
+from mesos_gpu.mesos.shares.suspending import (
+    AT_WORK,
+    NOT_RESUMED,
+    NOT_SUSPENDED,
+    RESUME,
+    RESUMED,
+    SUSPEND,
+    SUSPENDED,
+    WORDS,
+)
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +35,8 @@ class Suspending:
     def __init__(self, suspender: Suspender, tasks: Callable[[], Iterable[Task]], post: Callable[[ev.Event], None]):
         self.suspender, self._tasks, self._post = suspender, tasks, post
         self._work: set[asyncio.Task[None]] = set()
+        self._at: set[tuple[ContainerId, str]] = set()
+        """What frameworks have asked for and have no answer to yet."""
 
     async def suspend(self, container: ContainerId) -> None:
         """Put away what a container has on its GPUs, and tell whose it is. Raises what the suspender raises."""
@@ -51,11 +62,20 @@ class Suspending:
         for task in self._tasks():
             mine = (task.key.framework, str(task.key.task)) == (message.key.framework, str(message.key.executor))
             if mine and task.container_id is not None and task.phase is not Phase.OVER:
-                work = asyncio.ensure_future(self._do(what, task.container_id))
-                self._work.add(work)
-                work.add_done_callback(self._work.discard)
+                self._begin(what, task.container_id)
                 return True
         return False
+
+    def _begin(self, what: str, container: ContainerId) -> None:
+        """Do it; where that is being done, say so: done twice, it might be done after it was refused and given up."""
+        if (container, what) in self._at:
+            doing = "put away" if what == SUSPEND else "brought back"
+            self._tell(container, f"{AT_WORK}what it has on GPUs is being {doing}")
+            return
+        self._at.add((container, what))
+        work = asyncio.ensure_future(self._do(what, container))
+        self._work.add(work)
+        work.add_done_callback(self._work.discard)
 
     async def close(self) -> None:
         """Do nothing more."""
@@ -77,6 +97,8 @@ class Suspending:
         except MesosGpuError as error:
             log.warning("container %s: %s: %s", container, what, error)
             self._tell(container, f"{NOT_SUSPENDED if what == SUSPEND else NOT_RESUMED}{error}")
+        finally:
+            self._at.discard((container, what))
 
     def _tell(self, container: ContainerId, message: str) -> None:
         """Tell whoever runs the container; it is TASK_RUNNING all the while, for Mesos has no other word."""

@@ -259,6 +259,8 @@ def _subscribed(draft: Draft, event: Subscribed) -> None:
         elif instance.task is not None and (instance.task.id in draft.kills or not instance.wanted):
             draft.kills.drop(instance.task.id)
             lifecycle.end(draft, instance.task)
+        elif instance.phase is Phase.RUNNING:
+            suspending.asked_anew(draft, instance)
 
 
 def _refused(draft: Draft, message: str) -> None:

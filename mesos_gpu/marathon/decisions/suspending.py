@@ -21,18 +21,26 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching import parts_first
 from mesos_gpu.marathon.matching.matching import Reason
 from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.model import asking
 from mesos_gpu.marathon.model.instances import ASKED, AWAY, COMING, Instance, Phase, Refusal, Task
 from mesos_gpu.marathon.state.actions import Publish, Say, Tell
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.queue_entry import QueueEntry
-from mesos_gpu.mesos.shares.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUME, RESUMED, SUSPEND, SUSPENDED, data_of
+from mesos_gpu.mesos.shares.suspending import (
+    AT_WORK,
+    NOT_RESUMED,
+    NOT_SUSPENDED,
+    RESUME,
+    RESUMED,
+    SUSPEND,
+    SUSPENDED,
+    data_of,
+)
 from mesos_gpu.placement.demand import Demand
 from mesos_gpu.queueing.parts import Sharer
 
 LABEL, WAY = "GPU_PREEMPTION", "suspend"
 
-AGAIN_S = 15.0
-"""A message may get lost: so long an answer is waited for. It copies what is on the GPUs to the machine's memory."""
 IN_VAIN_S = 60.0
 """For so long a task stays suspended for an app that does not start; then it is ended for it, processors and all."""
 OFFERED_S = 5.0
@@ -81,7 +89,9 @@ def _sharers(draft: Draft) -> Iterator[Sharer]:
         task, spec = instance.task, draft.spec_of(instance)
         if task is None or spec is None or instance.phase is not Phase.RUNNING or not instance.wanted:
             continue
-        rested = not task.suspension_s or draft.now_s >= task.suspension_s + IN_VAIN_S
+        silent = task.refusal is not None and task.refusal.silent
+        rest_s = asking.SILENT_S if silent else IN_VAIN_S
+        rested = not task.suspension_s or draft.now_s >= task.suspension_s + rest_s
         free = not task.suspension and task.id not in draft.kills
         if rested and free and task.cards and parts_first.gives_part(spec):
             yield parts_first.sharer(instance, task, spec)
@@ -111,7 +121,7 @@ def heard(draft: Draft, instance: Instance, message: str) -> None:
         return
     if message.startswith(SUSPENDED):
         _suspended(draft, instance, task)
-    elif message.startswith(NOT_SUSPENDED) and task.suspension == ASKED:
+    elif message.startswith(NOT_SUSPENDED) and (task.suspension == ASKED or _is_silent(task)):
         _not_suspended(draft, instance, task, message.removeprefix(NOT_SUSPENDED))
     elif message.startswith(RESUMED) and task.suspension:
         _publish(draft, "instance_resumed_event", instance, task)
@@ -120,35 +130,60 @@ def heard(draft: Draft, instance: Instance, message: str) -> None:
         back = replace(task, suspended_for=None, cards=cards, whole_cards=whole, refusal=None)
         _put(draft, instance, back, "")
     elif message.startswith(NOT_RESUMED) and task.away:
-        _not_resumed(draft, instance, task, message.removeprefix(NOT_RESUMED))
+        _put(draft, instance, _not_resumed(draft, instance, task, message.removeprefix(NOT_RESUMED)), AWAY)
+    elif message.startswith(AT_WORK) and task.suspension in (ASKED, COMING):
+        _put(draft, instance, task, task.suspension, asks=1)
+
+
+def asked_anew(draft: Draft, instance: Instance) -> None:
+    """Ask anew what was asked of an agent that was away, or of a master: neither was silent."""
+    task = instance.task
+    if task is not None and task.suspension in (ASKED, COMING):
+        _ask(draft, instance, replace(task, asks=0), task.suspension)
 
 
 def _suspended(draft: Draft, instance: Instance, task: Task) -> None:
     """Take note that GPUs are put away: for who asked for that here, or by hand. An agent may say so again."""
-    after = task if task.suspension else replace(task, suspended_for=None)
+    after = task if task.suspension else replace(task, suspended_for=_late_for(draft, task))
     if not task.away:
         _publish(draft, "instance_suspended_event", instance, after)
     _put(draft, instance, replace(after, refusal=None), AWAY)
     draft.revive_due = True
 
 
-def _not_suspended(draft: Draft, instance: Instance, task: Task, reason: str) -> None:
+def _is_silent(task: Task) -> bool:
+    """Return whether a suspension was given up as the agent said nothing: its word may come yet."""
+    return not task.suspension and task.refusal is not None and task.refusal.silent
+
+
+def _late_for(draft: Draft, task: Task) -> str | None:
+    """Return for whom a task was suspended that was not asked to be any more; None for one suspended by hand."""
+    no = task.refusal
+    if no is None or no.what != "suspend":
+        return None
+    return no.asked_for if no.silent or draft.now_s < no.at_s + asking.LATE_S else None
+
+
+def _not_suspended(draft: Draft, instance: Instance, task: Task, reason: str, *, silent: bool = False) -> None:
     """End a task whose whole GPUs cannot be put away for the one that still waits for them; all others run on."""
+    if task.refusal is not None and not task.suspension:
+        task = replace(task, suspended_for=task.refusal.asked_for)
     _publish(draft, "instance_not_suspended_event", instance, task, reason=reason)
     if _has_whole(draft, instance) and _waits(draft, task.suspended_for):
         _end(draft, instance, task, f"it could not be suspended: {reason}")
         return
     draft.actions.append(Say(f"{task.id} keeps what it has of GPUs: it could not be suspended: {reason}"))
-    refusal = Refusal("suspend", reason, draft.now_s, task.suspended_for)
+    refusal = Refusal("suspend", reason, draft.now_s, task.suspended_for, silent)
     _put(draft, instance, replace(task, suspended_for=None, refusal=refusal), "")
 
 
-def _not_resumed(draft: Draft, instance: Instance, task: Task, reason: str) -> None:
-    """Take note that it stays suspended. It is asked for again and again, and told once for each reason."""
-    if task.refusal is None or task.refusal.reason != reason:
-        _publish(draft, "instance_not_resumed_event", instance, task, reason=reason)
-        task = replace(task, refusal=Refusal("resume", reason, draft.now_s, task.suspended_for))
-    _put(draft, instance, task, AWAY)
+def _not_resumed(draft: Draft, instance: Instance, task: Task, reason: str, *, silent: bool = False) -> Task:
+    """Return a task that stays suspended. It is asked for again and again, and told once for each reason."""
+    no = task.refusal
+    if no is not None and (no.silent if silent else no.reason == reason):
+        return task
+    _publish(draft, "instance_not_resumed_event", instance, task, reason=reason)
+    return replace(task, refusal=Refusal("resume", reason, draft.now_s, task.suspended_for, silent))
 
 
 def _publish(draft: Draft, kind: str, instance: Instance, task: Task, **more: Any) -> None:
@@ -176,15 +211,26 @@ def watch(draft: Draft) -> None:
             continue
         if task.suspension == AWAY:
             _look(draft, instance, task)
-        elif draft.now_s >= task.suspension_s + AGAIN_S:
-            _ask(draft, instance, task, task.suspension)
+        elif draft.now_s >= task.suspension_s + asking.patience_s(task.asks):
+            _unanswered(draft, instance, task)
     for_high_shares(draft)
+
+
+def _unanswered(draft: Draft, instance: Instance, task: Task) -> None:
+    """Ask again, or give a suspension up whose agent does not answer; that it does not is told once."""
+    reason = asking.silence(task.asks)
+    if asking.is_over(task.suspension, task.asks):
+        _not_suspended(draft, instance, task, reason, silent=True)
+        return
+    if task.suspension == COMING and task.asks >= asking.MOST:
+        task = _not_resumed(draft, instance, task, reason, silent=True)
+    _ask(draft, instance, task, task.suspension)
 
 
 def due_s(task: Task, now_s: float) -> float:
     """Return when a suspended task is looked at next."""
     if task.suspension != AWAY:
-        return task.suspension_s + AGAIN_S
+        return task.suspension_s + asking.patience_s(task.asks)
     return task.suspension_s + LOOK_S * (1 + max(0.0, now_s - task.suspension_s) // LOOK_S)
 
 
@@ -224,9 +270,11 @@ def _end(draft: Draft, instance: Instance, task: Task, because: str) -> None:
 
 
 def _ask(draft: Draft, instance: Instance, task: Task, suspension: str) -> None:
-    _put(draft, instance, task, suspension)
+    asks = task.asks + 1 if task.suspension == suspension else 1
+    _put(draft, instance, task, suspension, asks=asks)
     draft.actions.append(Tell(task.id, task.agent_id, data_of(SUSPEND if suspension == ASKED else RESUME)))
 
 
-def _put(draft: Draft, instance: Instance, task: Task, suspension: str) -> None:
-    draft.put_instance(replace(instance, task=replace(task, suspension=suspension, suspension_s=draft.now_s)))
+def _put(draft: Draft, instance: Instance, task: Task, suspension: str, *, asks: int = 0) -> None:
+    after = replace(task, suspension=suspension, suspension_s=draft.now_s, asks=asks)
+    draft.put_instance(replace(instance, task=after))

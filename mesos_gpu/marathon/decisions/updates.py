@@ -78,6 +78,8 @@ def _take_known(draft: Draft, instance: Instance, task: Task, status: TaskStatus
     if cause is Cause.TASK_RUNNING and known is not None:
         take_status_health(draft, known, after, status)
         suspending.heard(draft, draft.instances[instance.id], str(status.get("message", "")))
+        if instance.phase is Phase.UNREACHABLE:
+            suspending.asked_anew(draft, draft.instances[instance.id])
 
 
 def _take_container(draft: Draft, instance: Instance, task: Task, status: TaskStatus) -> None:

@@ -131,7 +131,7 @@ ASKED, AWAY, COMING = "asked", "suspended", "resuming"
 
 
 class Refusal(Struct, frozen=True):
-    """What an agent said no to, the last time that it was asked to suspend or resume a task."""
+    """What an agent said no to, or nothing, the last time that it was asked to suspend or resume a task."""
 
     what: str
     """`suspend` or `resume`."""
@@ -140,6 +140,8 @@ class Refusal(Struct, frozen=True):
     """When it said so first."""
     asked_for: str | None = None
     """The app for which it was to be, or was, suspended; None where somebody does that by hand."""
+    silent: bool = False
+    """Whether the agent has said nothing at all, and may do it yet."""
 
 
 class ContainerTask(Struct, frozen=True):
@@ -198,6 +200,8 @@ class Task(Struct, frozen=True):
     """The app for which its GPUs were put away; None where somebody did that by hand (`mesos-gpu task suspend`)."""
     suspension_s: float = 0.0
     """When `suspension` last changed, or was last asked for."""
+    asks: int = 0
+    """How often that was asked for since its agent said something about it."""
     refusal: Refusal | None = None
     """Why its agent does not suspend it, or leaves it suspended; until it is asked anew, or has done so."""
     cards: tuple[int, ...] = ()

@@ -34,5 +34,10 @@ def _taker(task: Task) -> str | None:
 def _how(task: Task) -> Document:
     """Return how far it has come, or why it has not."""
     if task.suspension in (ASKED, AWAY) or task.refusal is None:
-        return {"state": task.suspension}
+        return {"state": task.suspension, **unanswered(task)}
     return {"state": "refused", "reason": task.refusal.reason, "at": timestamp(task.refusal.at_s)}
+
+
+def unanswered(task: Task) -> Document:
+    """Return how often an agent did not answer what is asked of it now; nothing before it is asked again."""
+    return {"unanswered": task.asks - 1} if task.asks > 1 else {}

@@ -23,7 +23,7 @@ from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.queue_entry import Place, QueueEntry, funnel
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.views.pod_views import pod_task_views, pod_view
-from mesos_gpu.marathon.views.suspensions import suspensions_for
+from mesos_gpu.marathon.views.suspensions import suspensions_for, unanswered
 from mesos_gpu.marathon.views.task_stats import task_stats
 from mesos_gpu.marathon.views.volume_views import local_volumes
 
@@ -160,7 +160,7 @@ def _task_view(instance: Instance, task: Task, spec: RunSpec | None, results: Re
         shown["gang"] = {"id": gang.id, "rank": gang.rank, "size": gang.size, "masterPort": gang.master_port}
     if task.suspension:
         since = timestamp(task.suspension_s)
-        shown["suspension"] = {"state": task.suspension, "for": task.suspended_for, "since": since}
+        shown["suspension"] = {"state": task.suspension, "for": task.suspended_for, "since": since, **unanswered(task)}
     if (no := task.refusal) is not None:
         said = {"what": no.what, "reason": no.reason, "for": no.asked_for, "at": timestamp(no.at_s)}
         shown["suspensionRefused"] = said

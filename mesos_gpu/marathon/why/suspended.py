@@ -32,6 +32,8 @@ def suspended_words(app: Mapping[str, Any]) -> str:
         words = f" {len(takers)} of them suspended for {names}, and resumed when that needs no more."
     if by_hand := len(away) - len(takers):
         words += f" {by_hand} of them suspended by hand: `mesos-gpu task resume` gives GPUs again."
+    asked = Counter(found for task in tasks if (found := _asked(task.get("suspension") or {})))
+    words += "".join(f" {count} of them {said}." for said, count in sorted(asked.items()))
     refused = Counter(_refused(task["suspensionRefused"]) for task in tasks if task.get("suspensionRefused"))
     return words + "".join(f" {count} of them {said}." for said, count in sorted(refused.items()))
 
@@ -51,7 +53,18 @@ def _told(one: Mapping[str, Any]) -> tuple[bool, str]:
     """Return what a task was asked to do for what waits, or has done, and whether that is so now."""
     if one.get("state") == "refused":
         return False, f"could not be suspended for it: {str(one.get('reason')).rstrip('.')}"
-    return True, f"{'asked to be ' if one.get('state') == 'asked' else ''}suspended for it"
+    return True, f"{'asked to be ' if one.get('state') == 'asked' else ''}suspended for it{_silence(one)}"
+
+
+def _asked(suspension: Mapping[str, Any]) -> str:
+    """Return what a task is asked to do that it has not done yet; "" where that is nothing."""
+    done = {"asked": f"asked to be suspended for {suspension.get('for')}", "resuming": "asked to be resumed"}
+    said = done.get(str(suspension.get("state")), "")
+    return f"{said}{_silence(suspension)}" if said else ""
+
+
+def _silence(asked: Mapping[str, Any]) -> str:
+    return ", and its agent has not answered so far" if asked.get("unanswered") else ""
 
 
 def _refused(no: Mapping[str, Any]) -> str:

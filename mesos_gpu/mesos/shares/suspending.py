@@ -12,6 +12,8 @@ import base64
 SUSPEND, RESUME = "mesos-gpu suspend", "mesos-gpu resume"
 SUSPENDED, NOT_SUSPENDED = "suspended: ", "not suspended: "
 RESUMED, NOT_RESUMED = "resumed on ", "not resumed: "
+AT_WORK = "at work: "
+"""Said when the same is asked again while it is being done: copying memory takes minutes."""
 
 
 def data_of(words: str) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
-from mesos_gpu.marathon.decisions.suspending import AGAIN_S, IN_VAIN_S, LOOK_S
+from mesos_gpu.marathon.decisions.suspending import IN_VAIN_S, LOOK_S
+from mesos_gpu.marathon.model.asking import FIRST_S
 from mesos_gpu.marathon.state.actions import Kill, Launch
 from mesos_gpu.marathon.state.events import Tick
 from mesos_gpu.marathon.views.views import app_view
@@ -69,11 +70,11 @@ def test_a_message_that_was_lost_is_sent_again_and_the_clock_is_set_for_it() -> 
     run, task, _ = contended()
     due_s = next_tick_s(run.state, SHARED, run.moment)
     assert due_s is not None
-    assert told(run.do(Tick(), after_s=AGAIN_S)) == [(task, "mesos-gpu suspend")]
+    assert told(run.do(Tick(), after_s=FIRST_S)) == [(task, "mesos-gpu suspend")]
     run.do(word(task, f"{SUSPENDED}..."))
     run.put(DEAR | {"instances": 0}, force=True)
     assert told(run.do(Tick(), after_s=LOOK_S)) == [(task, "mesos-gpu resume")]
-    assert told(run.do(Tick(), after_s=AGAIN_S)) == [(task, "mesos-gpu resume")]
+    assert told(run.do(Tick(), after_s=FIRST_S)) == [(task, "mesos-gpu resume")]
 
 
 def test_what_the_agent_cannot_put_away_is_ended_instead() -> None:

@@ -200,16 +200,18 @@ def test_an_app_whose_gpus_are_put_away_says_for_whom() -> None:
     assert "1 of them suspended by hand: `mesos-gpu task resume` gives GPUs again." in headline
 
 
-def test_an_app_says_what_agents_refused_and_counts_nobody_as_suspended_who_was_only_asked() -> None:
-    asked_for = {"id": "a", "suspension": {"state": "asked", "for": "/urgent", "since": "2023-01-01T00:00:00.000Z"}}
+def test_an_app_says_what_agents_refused_and_of_whom_more_is_asked_than_was_done() -> None:
+    since = {"since": "2023-01-01T00:00:00.000Z", "unanswered": 2}
+    asked_for = {"id": "a", "suspension": {"state": "asked", "for": "/urgent", **since}}
     no = {"what": "suspend", "reason": "no driver.", "for": "/urgent", "at": "2023-01-01T00:00:00.000Z"}
     away = {"id": "c", "suspension": {"state": "suspended", "for": "/urgent", "since": "2023-01-01T00:00:00.000Z"}}
     stays = away | {"suspensionRefused": no | {"what": "resume", "reason": "no GPU is free"}}
     tasks = [asked_for, {"id": "b", "suspensionRefused": no}, stays]
     headline = asked(app(instances=3) | {"tasks": tasks}, queued=None, running=3).headline
     assert headline == (
-        "/train runs: 3 of 3. 1 of them suspended for /urgent, and resumed when that needs no more. 1 of them could "
-        "not be resumed: no GPU is free. 1 of them could not be suspended for /urgent: no driver."
+        "/train runs: 3 of 3. 1 of them suspended for /urgent, and resumed when that needs no more. 1 of them asked "
+        "to be suspended for /urgent, and its agent has not answered so far. 1 of them could not be resumed: no GPU is "
+        "free. 1 of them could not be suspended for /urgent: no driver."
     )
 
 

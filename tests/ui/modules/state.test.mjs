@@ -114,6 +114,7 @@ test("filters select by name, label, state, kind and GPUs", () => {
 for (const [state, more, said] of [
   ["runs", {}, []],
   ["was asked", { suspension: { state: "asked", for: "/b" } }, [["suspension.asked", { taker: "/b" }]]],
+  ["was asked in vain", { suspension: { state: "asked", for: "/b", unanswered: 1 } }, [["suspension.asked", { taker: "/b" }], ["suspension.silent", {}]]],
   ["is away", { suspension: { state: "suspended", for: "/b" } }, [["suspension.away", { taker: "/b" }]]],
   ["comes back", { suspension: { state: "resuming", for: "/b" } }, [["suspension.away", { taker: "/b" }]]],
   ["is away by hand", { suspension: { state: "suspended", for: null } }, [["suspension.byHand", {}]]],

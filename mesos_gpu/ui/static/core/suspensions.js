@@ -15,6 +15,7 @@ export function suspensionOf({ suspension, suspensionRefused: no }) {
   const said = [];
   if (suspension?.for) said.push([`suspension.${suspension.state === "asked" ? "asked" : "away"}`, { taker: suspension.for }]);
   else if (suspension) said.push(["suspension.byHand", {}]);
+  if (suspension?.unanswered) said.push(["suspension.silent", {}]);
   if (no) said.push([no.what === "resume" ? "suspension.notResumed" : "suspension.notSuspended", { taker: no.for, reason: no.reason }]);
   return said;
 }

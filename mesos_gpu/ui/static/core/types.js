@@ -15,7 +15,7 @@
  * @property {number[]} [ports]
  * @property {{alive: boolean}[]} [healthCheckResults]
  * @property {string} [localVolumes]
- * @property {{state: string, for: string | null, since: string}} [suspension] as docs/do/tasks.md says
+ * @property {{state: string, for: string | null, since: string, unanswered?: number}} [suspension] as docs/do/tasks.md says
  * @property {{what: string, reason: string, for: string | null, at: string}} [suspensionRefused] likewise
  *
  * @typedef {Object} Blocker what keeps a deployment

@@ -115,6 +115,7 @@ export const en = {
   "suspension.byHand": "By hand; `mesos-gpu task resume` gives it GPUs again",
   "suspension.notSuspended": "Could not be suspended for {taker}: {reason}",
   "suspension.notResumed": "Could not be resumed: {reason}",
+  "suspension.silent": "Its agent has not answered so far",
   "why.all": "{count|one instance runs|all # instances run}",
   "why.starting": "{running} of {wanted} run",
   "why.unhealthy": "{count|one instance fails|# instances fail} health checks",

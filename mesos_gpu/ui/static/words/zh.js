@@ -115,6 +115,7 @@ export const zh = {
   "suspension.byHand": "由人工挂起；用 `mesos-gpu task resume` 恢复并重新分配 GPU",
   "suspension.notSuspended": "无法为 {taker} 挂起：{reason}",
   "suspension.notResumed": "无法恢复：{reason}",
+  "suspension.silent": "该节点的代理至今没有回应",
   "why.all": "{count|1|全部 #} 个实例运行中",
   "why.starting": "{wanted} 个实例中有 {running} 个在运行",
   "why.unhealthy": "{count|1|#} 个实例未通过健康检查",
