@@ -22,6 +22,8 @@ class Frameworks(Struct):
     completed: dict[FrameworkId, Framework] = field(default_factory=dict)
     newly_completed: list[FrameworkId] = field(default_factory=list)
     """The ids of frameworks that have become completed, since somebody emptied this list."""
+    fewer: bool = False
+    """Whether a task or an executor is not here any more, since somebody set it back."""
 
     def tasks(self) -> list[Task]:
         """Return every task that is not completely over."""
@@ -74,6 +76,7 @@ class Frameworks(Struct):
 
     def remove_task(self, framework: Framework, task: Task) -> None:
         """Take a task off the list; its framework too, when that was its last."""
+        self.fewer = True
         framework.tasks.pop(task.key.task, None)
         executor = framework.executors.get(task.executor_id) if task.hosted else None
         if executor is not None and executor.container_id == task.container_id:
@@ -84,6 +87,7 @@ class Frameworks(Struct):
 
     def remove_executor(self, framework: Framework, executor: Executor) -> None:
         """Take an executor off the list; its framework too, when that was its last."""
+        self.fewer = True
         if framework.executors.pop(executor.key.executor, None) is not None:
             framework.completed.append(executor)
         self.complete_if_idle(framework)

@@ -264,6 +264,9 @@ class Agent:
             self._busy = False
             self._settle()
             self._arm()
+        if self.state.frameworks.fewer and self.state.identity.shared_cards:
+            self.state.frameworks.fewer = False
+            self._advertise()  # units of a suspended task were there for as long as it was
 
     def _unwritten(self, error: OSError) -> None:
         self._stop(f"cannot write a checkpoint: {error}; what runs {'ends' if self._left else 'continues running'}")
