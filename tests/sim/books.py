@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tests.sim.cards import amounts
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.sim.machine import Machine
     from tests.sim.services import Cluster
 
+LIVE = frozenset(("TASK_STAGING", "TASK_STARTING", "TASK_RUNNING", "TASK_KILLING"))
 NAMES = ("gpu_mem", "gpu_slices")
 PER_CARD = 1000
 Amounts = dict[int, tuple[int, int]]
@@ -37,20 +38,36 @@ def counted(resources: Any) -> Amounts:
     return found
 
 
-def of_master(state: Any, machines: dict[str, Machine]) -> Iterator[str]:
-    """Tell where a master's books of shared cards are not what containers began with."""
+def without(amounts_: Amounts, others: Amounts) -> Amounts:
+    """Return amounts without others; cards of which nothing is left are not there."""
+    left = {
+        card: (gib - others.get(card, (0, 0))[0], slices - others.get(card, (0, 0))[1])
+        for card, (gib, slices) in amounts_.items()
+    }
+    return {card: pair for card, pair in left.items() if pair != (0, 0)}
+
+
+def of_master(state: Any, machines: dict[str, Machine], untold: Collection[str] = ()) -> Iterator[str]:
+    """Tell where a master's books of shared cards are not what containers began with.
+
+    `untold`: tasks that have ended, of which it may not have heard yet: what they had may be counted, or not.
+    """
     names = {agent["id"]: agent["hostname"] for agent in state["slaves"]}
+    ended = [task for one in state["frameworks"] for task in one["tasks"] if task["id"] in untold]
     for agent in state["slaves"]:
         machine = machines.get(agent["hostname"])
         if machine is None or not machine.cards:
             continue
         taken = amounts(part for container in machine.running.values() for part in container.booked)
-        if counted(agent["used_resources"]) != taken:
-            says = counted(agent["used_resources"])
+        says = counted(agent["used_resources"])
+        for task in ended:
+            if task["slave_id"] == agent["id"] and task["state"] in LIVE:
+                says = without(says, counted(task["resources"]))
+        if says != taken:
             yield f"a master counts {says} (GiB, slices by card) of {agent['hostname']}; taken: {taken}"
         # What is counted for one that is suspended is somebody else's to have, under other numbers.
         uses = amounts(part for container in machine.running.values() for part in container.parts)
-        says, there = counted(agent["used_resources"]), counted(agent["resources"])
+        there = counted(agent["resources"])
         for number, card in machine.cards.items():
             has, used = says.get(number, (0, 0)), uses.get(number, (0, 0))
             wanted = has[0] + card.gib - used[0], has[1] + card.slices - used[1]

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.sim import books
+from tests.sim.books import LIVE
 from tests.sim.machine import Container, Machine
 from tests.sim.people import GANG, LONE, TIMED
 from tests.sim.statuses import Statuses
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 
 ENDS = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR"))
 OVER = ENDS | {"TASK_DROPPED", "TASK_GONE", "TASK_LOST"}
-LIVE = frozenset(("TASK_STAGING", "TASK_STARTING", "TASK_RUNNING", "TASK_KILLING"))
 BY_A_PROCESS = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED"))
 LOOK_S = 120.0
 """How often the judge looks whether there is peace."""
+UNTOLD_S = 660.0
+"""An update that is not acknowledged is sent again after ten minutes at most, and until then for longer and longer."""
 CALM_S = 420.0
 """After so long without any trouble a master, and an agent, know of each other's tasks."""
 
@@ -37,12 +39,13 @@ class Judge:
     def __init__(self, world: World, cluster: Cluster) -> None:
         self.world, self.cluster = world, cluster
         self.begun: Counter[str] = Counter()
-        self.ended: dict[str, str] = {}
+        self._ended_s: dict[str, float] = {}
         self._runs: dict[str, str] = {}
         self._last_s: dict[str, float] = {}
         self._told: dict[tuple[str, str], str] = {}
         for machine in cluster.machines.values():
             machine.on_begin = partial(self._begin, machine)
+            machine.on_end = self._end
         self.statuses = Statuses(world)
         self.statuses.install()
         self.guest: Guest | None = None
@@ -69,6 +72,19 @@ class Judge:
             first = self._runs.setdefault(run, task)
             if first != task:
                 self.world.finding(f"a run was carried out twice: {self._runs[run]}, {task}")
+
+    def _end(self, container: Container) -> None:
+        self._ended_s[container.task] = self.world.now_s
+
+    def _untold(self) -> set[str]:
+        """Return the tasks that have ended, and whose framework has an update of before that it never acknowledges.
+
+        The end comes after that one. What a master hears until then is the task's newest state, each time that the
+        update is sent again. Source: Mesos src/slave/task_status_update_manager.cpp, timeout(); src/slave/slave.cpp,
+        forward().
+        """
+        since_s = self.world.now_s - UNTOLD_S
+        return {task for task, ended_s in self._ended_s.items() if ended_s > since_s and self._lazy(task)}
 
     def _timed(self, job: str, task: str) -> None:
         """A run of a job that never has two at a time begins."""
@@ -173,7 +189,7 @@ class Judge:
         machines = self.cluster.machines
         if not self.cluster.shape.shared:
             return set()
-        masters = {*books.of_master(state, machines), *books.of_tasks(state, machines)}
+        masters = {*books.of_master(state, machines, self._untold()), *books.of_tasks(state, machines)}
         return masters | set(await books.of_agents(self.cluster))
 
     async def _leading(self) -> Any:

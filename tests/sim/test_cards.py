@@ -44,7 +44,12 @@ class _Machine:
 def state(*tasks: tuple[str, str, str], total: str = "1000-1014,3000-3014", slices: str = "") -> Any:
     """Return a master's: tasks by name, with ranges of GiB and slices."""
     of_tasks = [
-        {"id": name, "slave_id": "S1", "resources": {"gpu_mem": f"[{gib}]", "gpu_slices": f"[{weight}]"}}
+        {
+            "id": name,
+            "slave_id": "S1",
+            "state": "TASK_RUNNING",
+            "resources": {"gpu_mem": f"[{gib}]", "gpu_slices": f"[{weight}]"},
+        }
         for name, gib, weight in tasks
     ]
     used = {
@@ -115,6 +120,17 @@ def test_books_that_agree_are_said_nothing_of() -> None:
 def test_books_that_do_not_are_found(wrong: Any, words: str) -> None:
     machines: Any = {"agent": _Machine(container("a", CardPart(1, 6, 2)), container("b", CardPart(1, 1, 1)))}
     assert any(words in said for said in of_master(wrong, machines)), list(of_master(wrong, machines))
+
+
+def test_what_a_master_has_not_heard_the_end_of_may_be_counted_still() -> None:
+    machines: Any = {"agent": _Machine(container("b", CardPart(1, 1, 1)))}
+    before = state(("a", "1000-1005", "1000-1001"), ("b", "1006-1006", "1002-1002"))
+    assert not list(of_master(before, machines, {"a"}))
+    assert len(list(of_master(before, machines, {"b"}))) == 2
+    assert not list(of_master(state(("b", "1006-1006", "1002-1002")), machines, {"a"}))
+    over = state(("a", "1000-1005", "1000-1001"), ("b", "1006-1006", "1002-1002"))
+    over["frameworks"][0]["tasks"][0]["state"] = "TASK_FAILED"
+    assert any("taken" in said for said in of_master(over, machines, {"a"}))
 
 
 def test_a_task_that_has_another_part_than_its_master_counts_is_found() -> None:
