@@ -185,8 +185,10 @@ async def _whole(plan: Plan, people: People, faults: Faults, judge: Judge, actor
     await asyncio.wait(working, timeout=600.0)
     if judge.operators is not None:
         await judge.operators.leave()
+    await people.remove_late()
     for actor in actors:
         await actor.leave()
+    await people.remove_late()
     for name in [name for name, wanted in people.apps.items() if not wanted.lasting]:
         # Nobody may be there to take it yet.
         for _ in range(20):

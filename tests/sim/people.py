@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 MOST_APPS = 5
 PATIENCE_S = 60.0
+LATE_S = 150.0
+"""After so long at peace everything has come that networks held back, or services that were frozen have."""
 NOBODY_KNOWS = (502, 503, 504)
 """Answers of who passes a request on, or could not write down that it was done: it may have been done."""
 
 
+PATHS = ("/v2/apps", "/v2/pods")
 ACTS = {"create": 4.0, "create_pod": 2.0, "create_keeper": 2.0, "scale": 3.0, "change": 2.0, "remove": 2.0}
 ACTS |= {"run_job": 5.0, "kill_task": 2.0, "schedule_job": 0.5, "create_gang": 1.0, "create_lone": 1.5}
 CREATING = frozenset(("create", "create_pod", "create_keeper", "run_job"))
@@ -89,6 +92,10 @@ class People:
     calls: int = 0
     on_act: list[Callable[[], None]] = field(default_factory=list)
     """Told when something is asked for that changes something."""
+    _unheard: set[str] = field(default_factory=set)
+    """Paths of apps about which something was asked that nobody answered: it may be done later."""
+    _late: set[str] = field(default_factory=set)
+    """Those of them that were removed since, or were not there then."""
     _count: int = 0
 
     async def work(self, pause_s: float) -> None:
@@ -110,18 +117,34 @@ class People:
         self.calls += 1
         for told in self.on_act if method != "GET" else ():
             told()
+        app = path.partition("?")[0] + (body["id"] if method == "POST" and path in PATHS else "")
         try:
             answer = await request(f"{where.ip}:8080", method, path, body, patience_s=PATIENCE_S)
         except (OSError, asyncio.TimeoutError) as error:
             self.world.tell("person", f"{method} {path}: {type(error).__name__}")
+            self._unheard |= {app} if method != "GET" else set()
             return None
         self.world.tell("person", f"{method} {path}: {answer.status}")
         if answer.status in NOBODY_KNOWS:
+            self._unheard |= {app} if method != "GET" else set()
             return None
+        if method == "DELETE" and app in self._unheard and app.startswith(PATHS):
+            self._late.add(app)
         # A change of what is not there is taken for a new app, and is not enough of one.
         if answer.status >= 500 or answer.status == 400 or (method == "POST" and answer.status == 422):
             self.world.finding(f"{method} {path} is answered by {answer.status}: {answer.body[:300]!r}")
         return answer
+
+    async def remove_late(self) -> None:
+        """Remove once more what was removed, or not there, before something that was asked about it was done."""
+        if self._late:
+            await asyncio.sleep(LATE_S)
+        for app in sorted(self._late):
+            for _ in range(20):
+                if await self.ask("DELETE", f"{app}?force=true") is not None:
+                    break
+                await asyncio.sleep(30.0)
+        self._late.clear()
 
     async def create(self) -> None:
         """Create an app, while the GPUs of all are enough for them."""
@@ -356,7 +379,5 @@ class People:
             wanted.sure = False
         elif answer.status == 200 and instances is not None:
             wanted.instances, wanted.sure = instances, True
-        elif answer.status in (404, 422) and not wanted.sure:
-            del self.apps[name]
-        elif answer.status in (404, 422):
+        elif answer.status in (404, 422) and wanted.sure:
             self.world.finding(f"{name} was acknowledged and is not known any more")

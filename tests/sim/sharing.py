@@ -230,10 +230,8 @@ class Sharing(Actor):
             self._is_not_there(name, answer)
 
     def _is_not_there(self, name: str, answer: Answer) -> None:
-        if self.apps[name].sure:
+        if self.apps[name].sure:  # else it may come to be later
             self.world.finding(f"{name} was acknowledged and is not known any more: {answer.status}")
-        else:
-            del self.apps[name]
 
     async def _remove(self, name: str | None = None) -> None:
         """Remove an app."""
@@ -310,6 +308,7 @@ class Sharing(Actor):
         await self._remove_all(lasting=False)
         if self.chance.random() < 0.5:
             await self._remove_all()
+            await self.stage.people.remove_late()
             await asyncio.sleep(QUIET_S)
             await self._takes()
             await self._remove_all()
