@@ -74,7 +74,7 @@ KUBERNETES = ["grpcio>=1.60"]
 FUSE = ["mfusepy>=3.0"]
 
 # Messages compiled, from native/; like http-parser above its wheel lies beside ours, and in no public index.
-CODEC = ["mesos-gpu-codec==1.0.0+mesosgpu.1"]
+CODEC = ["mesos-gpu-codec==2.0.0+mesosgpu.1"]
 
 # Plots of mesos-gpu replay.
 PLOTS = ["matplotlib>=3.7"]

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 Row: TypeAlias = tuple[int, str, str, bool, bool, Any]
 """A field: number, name in documents, kind, whether of many, whether required; a Table or an enum's numbers by name."""
-_PROTOCOL = 1
+_PROTOCOL = 2
 """What a codec built for this version says; another may be left from before an upgrade."""
 
 

@@ -17,6 +17,7 @@ DURATION = "google.protobuf.Duration"
 """The one type of a field that is not Mesos' own."""
 # Types that v1 calls by another name; all others differ by `mesos.v1.` for `mesos.` alone (include/mesos/v1).
 _RENAMED = {"SlaveInfo": "AgentInfo", "SlaveID": "AgentID"}
+_INTERNAL = {v1: internal for internal, v1 in _RENAMED.items()}
 _V0, _V1 = "mesos.", "mesos.v1."
 _ENTRY = "Entry"
 """How protoc names the entries of a map: after its field, with this."""
@@ -53,6 +54,22 @@ def v1_name(internal_type: str) -> str:
     """Return what v1 calls an internal type: `mesos.v1.AgentInfo` for `mesos.SlaveInfo`; it need not exist."""
     head, dot, rest = internal_type.removeprefix(_V0).partition(".")
     return f"{_V1}{_RENAMED.get(head, head)}{dot}{rest}"
+
+
+@cache
+def not_in_v1(v1_type: str) -> tuple[Field, ...]:
+    """Return the fields that the internal form of a v1 type has and it has not: `checkpoint` of AgentInfo alone.
+
+    Mesos' JSON of agents has it all the same, and so have our documents; a message is written without. None for a type
+    that is no v1 type, and for one with other fields of these names.
+    """
+    head, dot, rest = v1_type.removeprefix(_V1).partition(".")
+    internal_type = f"{_V0}{_INTERNAL.get(head, head)}{dot}{rest}"
+    if not v1_type.startswith(_V1) or not is_message(internal_type):
+        return ()
+    numbers, names = {field.number for field in fields_of(v1_type)}, field_names(v1_type)
+    lacking = tuple(field for field in fields_of(internal_type) if field.number not in numbers)
+    return () if any(field.name in names for field in lacking) else lacking
 
 
 def is_message(type_name: str) -> bool:

@@ -24,7 +24,8 @@
 #define MAX_BYTES ((size_t)1 << 30)
 
 enum kind {
-    KIND_OTHER, /* to be left to Python, wherever it is met */
+    KIND_OTHER,  /* to be left to Python, wherever it is met */
+    KIND_ABSENT, /* documents may have it, and messages have not: not written, and gone past as what is unknown */
     KIND_BOOL,
     KIND_BYTES,
     KIND_DOUBLE,

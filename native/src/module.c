@@ -3,7 +3,7 @@
 #include "codec.h"
 
 /* What mesos_gpu looks at before it uses a module, which may be of another version: the rows of `fill`, and results. */
-#define PROTOCOL 1
+#define PROTOCOL 2
 
 static int execute(PyObject *module)
 {

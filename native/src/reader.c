@@ -214,7 +214,7 @@ static PyObject *read_message(struct reader *reader, struct table *table, unsign
         if (!next_varint(reader, &tag) || tag >> 3 == 0 || tag > UINT32_MAX)
             goto failed;
         uint8_t place = tag >> 3 <= MAX_NUMBER ? table->place[tag >> 3] : 0;
-        if (place == 0) {
+        if (place == 0 || table->fields[place - 1].kind == KIND_ABSENT) {
             if (!skip(reader, tag))
                 goto failed;
             continue;

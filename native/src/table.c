@@ -6,10 +6,11 @@
 #include <string.h>
 
 static const struct { const char *name; enum kind kind; enum wire wire; } KINDS[] = {
-    {"other", KIND_OTHER, WIRE_VARINT},     {"bool", KIND_BOOL, WIRE_VARINT},     {"bytes", KIND_BYTES, WIRE_LENGTH},
-    {"double", KIND_DOUBLE, WIRE_FIXED64},  {"enum", KIND_ENUM, WIRE_VARINT},     {"int32", KIND_INT32, WIRE_VARINT},
-    {"int64", KIND_INT64, WIRE_VARINT},     {"map", KIND_MAP, WIRE_LENGTH},       {"string", KIND_STRING, WIRE_LENGTH},
-    {"message", KIND_MESSAGE, WIRE_LENGTH}, {"uint32", KIND_UINT32, WIRE_VARINT}, {"uint64", KIND_UINT64, WIRE_VARINT},
+    {"other", KIND_OTHER, WIRE_VARINT},   {"absent", KIND_ABSENT, WIRE_VARINT}, {"bool", KIND_BOOL, WIRE_VARINT},
+    {"bytes", KIND_BYTES, WIRE_LENGTH},   {"double", KIND_DOUBLE, WIRE_FIXED64}, {"enum", KIND_ENUM, WIRE_VARINT},
+    {"int32", KIND_INT32, WIRE_VARINT},   {"int64", KIND_INT64, WIRE_VARINT},   {"map", KIND_MAP, WIRE_LENGTH},
+    {"string", KIND_STRING, WIRE_LENGTH}, {"message", KIND_MESSAGE, WIRE_LENGTH}, {"uint32", KIND_UINT32, WIRE_VARINT},
+    {"uint64", KIND_UINT64, WIRE_VARINT},
 };
 
 static bool wrong(const char *what)

@@ -174,6 +174,7 @@ static bool write_value(struct writer *writer, const struct field *field, PyObje
     case KIND_ENUM: done = write_enum(writer, field, value); break;
     case KIND_MESSAGE: done = write_message(writer, field->inner, value, depth + 1); break;
     case KIND_STRING: done = write_text(writer, value); break;
+    case KIND_ABSENT:
     case KIND_MAP:
     case KIND_OTHER: break;
     default: done = write_integer(writer, field->kind, value); break;
@@ -294,7 +295,7 @@ static bool write_message(struct writer *writer, struct table *table, PyObject *
     for (size_t at = table->count; at > 0; at--) {
         const struct field *field = &table->fields[at - 1];
         PyObject *value = values[at - 1];
-        if (value == NULL)
+        if (value == NULL || field->kind == KIND_ABSENT)
             continue;
         bool done = field->kind == KIND_MAP ? field->repeated && write_map(writer, field, value, depth)
                     : field->repeated       ? write_list(writer, field, value, depth)

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.schema import Field, fields_of, is_enum, is_message, numbers_of, v1_name
+from mesos_gpu.mesos.schema import Field, fields_of, is_enum, is_message, not_in_v1, numbers_of, v1_name
 from mesos_gpu.native import TABLE, Row, Table
 
 _SCALARS = frozenset({"bool", "bytes", "double", "int32", "int64", "string", "uint32", "uint64"})
@@ -64,7 +64,9 @@ def rows(type_name: str, v1: bool) -> list[Row]:
     if len({word.name for word in spelled}) < len(fields):
         # A type that v1 has in another form (scheduler.Call.Subscribe): nobody says it in v1 words.
         return [(field.number, field.name, "other", *_labels(field), None) for field in fields]
-    return [_row(field, word, v1) for field, word in zip(fields, spelled, strict=True)]
+    rows = [_row(field, word, v1) for field, word in zip(fields, spelled, strict=True)]
+    left_out: list[Row] = [(field.number, field.name, "absent", False, False, None) for field in not_in_v1(type_name)]
+    return sorted([*rows, *left_out], key=lambda row: row[0]) if left_out else rows
 
 
 def _row(field: Field, word: Field, v1: bool) -> Row:

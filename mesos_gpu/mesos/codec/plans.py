@@ -24,7 +24,7 @@ from google.protobuf.message import Message
 from mesos_gpu.mesos.descriptors import DURATION, FLOATS, INTEGERS
 from mesos_gpu.mesos.message_types import message_class, pool
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.schema import is_message, v1_name
+from mesos_gpu.mesos.schema import is_message, not_in_v1, v1_name
 
 _MAX_DEPTH = 100
 """Messages in messages: what the protobuf library's JSON takes, too."""
@@ -45,7 +45,7 @@ class Unusual(Exception):
 class Plan:
     """How documents of one type are written and read."""
 
-    __slots__ = ("_descriptor", "_names", "_parts", "_reads", "_spelled", "_v1", "_writes", "kind")
+    __slots__ = ("_absent", "_descriptor", "_names", "_parts", "_reads", "_spelled", "_v1", "_writes", "kind")
 
     def __init__(self, type_name: str, *, v1: bool) -> None:
         """Plan for an internal or v1 type; with `v1` its parts, and itself, have the names that v1 gives them."""
@@ -54,6 +54,8 @@ class Plan:
         self._descriptor: Descriptor = pool().FindMessageTypeByName(type_name)
         evolved = v1_name(type_name)
         self._spelled = pool().FindMessageTypeByName(evolved) if v1 and is_message(evolved) else self._descriptor
+        self._absent = {field.name for field in not_in_v1(type_name)}
+        """What documents may have and messages have not."""
         # Made when they are first needed: some messages contain messages of their own type.
         self._writes: dict[str, tuple[str, type | None, _Write]] = {}
         self._reads: dict[FieldDescriptor, tuple[str, _Read | None]] = {}
@@ -72,6 +74,8 @@ class Plan:
         for name, value in document.items():
             field = writes.get(name)
             if field is None:
+                if name in self._absent:
+                    continue
                 raise Unusual
             own, plain, write = field
             if value.__class__ is plain:

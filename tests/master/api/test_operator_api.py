@@ -12,8 +12,9 @@ import pytest
 
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.codec import library
 from mesos_gpu.mesos.resource import Document
-from tests.support import places
+from tests.support import codec, places
 from tests.support.master.build import OTHER_UUID, UUID, framework_info, recorded, resources_of
 from tests.support.master.live import JSON, Scheduler, ScriptedAgent, until
 from tests.support.master.shapes import differences
@@ -183,6 +184,20 @@ async def test_v1_answers_are_of_mesos_types(box: Box) -> None:
         assert messages.check("mesos.v1.master.Response", answer) is None
         _, data = await box.post({"type": kind}, Accept="application/x-protobuf")
         assert messages.decode("mesos.v1.master.Response", data)["type"] == kind
+
+
+@pytest.mark.parametrize("kind", ["GET_STATE", "GET_AGENTS", "GET_FRAMEWORKS", "GET_TASKS", "GET_ROLES", "GET_MASTER"])
+async def test_usual_answers_in_protobuf_need_no_protobuf_library(
+    box: Box, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes 7 MiB of the service that reads it."""
+    codec.needed()
+    await box.running()
+    _, shown = await box.post({"type": kind})
+    in_library = library.encode("mesos.v1.master.Response", shown)
+    monkeypatch.setattr(messages, "_library", lambda: pytest.fail("the library was asked"))
+    _, data = await box.post({"type": kind}, Accept="application/x-protobuf")
+    assert data == in_library
 
 
 @pytest.mark.parametrize("path", ["/state", "/slaves", "/version", "/health", "/metrics/snapshot"])
