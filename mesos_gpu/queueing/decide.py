@@ -52,15 +52,20 @@ def decide(
     ending: tuple[str, ...] = ()
     counted: dict[tuple[object, ...], int] = {}
     """How many members fit of all that ask for the same, until something starts."""
+    in_vain: set[tuple[object, ...]] = set()
+    """Of those of which all members fit, who has no place beside what is kept; until something starts."""
     for ask in sorted(asks, key=lambda each: (each.rank, each.id)):
         same = ask.demand, ask.size, ask.one_per_host, ask.machines
         for number in range(ask.units):
             if same not in counted:
                 counted[same] = members_that_fit(ask, left)
             members = None
-            if counted[same] == ask.size:
+            alike = *same, ask.max_run_s
+            if counted[same] == ask.size and not (kept is not None and alike in in_vain):
                 spared = kept.spares(ask, now_s) if kept is not None else None
                 members = places(ask, left, prefer(ask.id), spared)
+                if members is None:
+                    in_vain.add(alike)
             if members is None:
                 fits[ask.id] = counted[same]
                 if kept is None:
@@ -70,6 +75,7 @@ def decide(
                 break
             starts.append(Start(ask.id, members))
             counted.clear()
+            in_vain.clear()
             for name, count in members.items():
                 for _ in range(count):
                     left[name] = taken(left[name], ask.demand)

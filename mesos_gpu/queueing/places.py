@@ -28,10 +28,12 @@ def room(ask: Ask, free: Free, most: Mapping[str, int] | None = None) -> dict[st
 
     `most`: where no more may go than so many.
     """
-    limits = most or {}
+    limits, size, usable = most or {}, ask.size, ask.machines
     found = {}
     for name, machine in free.items():
-        if ask.may_use(name) and (count := slots(ask, machine, min(ask.size, limits.get(name, ask.size)))):
+        if usable is not None and name not in usable:
+            continue
+        if count := slots(ask, machine, min(size, limits.get(name, size)) if limits else size):
             found[name] = count
     return found
 

@@ -58,6 +58,7 @@ class Running(Struct, frozen=True):
 
 Free = Mapping[str, Machine]
 """What is free on each machine."""
+_EMPTY, _NOTHING = Machine(0, 0), (0, 0, 0)
 
 
 def rank_of(since_s: float, priority: int, share: float, *, aging_s: float, fair_s: float) -> float:
@@ -84,14 +85,24 @@ def given(machine: Machine, demand: Demand) -> Machine:
 def with_ended(free: Free, tasks: Iterable[Running]) -> dict[str, Machine]:
     """Return what is free once these tasks have ended; machines of which nothing is free now may come in."""
     found = dict(free)
+    together: dict[str, tuple[int, int, int]] = {}
     for task in tasks:
-        found[task.machine] = given(found.get(task.machine, Machine(0, 0)), task.demand)
+        demand, (cpus_milli, mem_mib, gpus) = task.demand, together.get(task.machine, _NOTHING)
+        together[task.machine] = cpus_milli + demand.cpus_milli, mem_mib + demand.mem_mib, gpus + demand.gpus
+    for name, amounts in together.items():
+        found[name] = given(found.get(name, _EMPTY), Demand(*amounts))
     return found
 
 
 def slots(ask: Ask, machine: Machine, most: int) -> int:
-    """Return how many members fit on a machine, `most` at most."""
-    limit, count = (min(1, most) if ask.one_per_host else most), 0
-    while count < limit and machine.fits(ask.demand):
-        machine, count = taken(machine, ask.demand), count + 1
-    return count
+    """Return how many members fit on a machine, `most` at most; as many as `taken` could be called for one by one."""
+    limit, demand = min(1, most) if ask.one_per_host else most, ask.demand
+    if limit < 1 or not machine.fits(demand):
+        return 0
+    if limit > 1 and demand.cpus_milli:
+        limit = min(limit, machine.cpus_milli // demand.cpus_milli)
+    if limit > 1 and demand.mem_mib:
+        limit = min(limit, machine.mem_mib // demand.mem_mib)
+    if limit > 1 and demand.gpus:
+        limit = min(limit, machine.whole // demand.gpus)
+    return limit
