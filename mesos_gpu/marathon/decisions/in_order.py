@@ -28,6 +28,7 @@ from mesos_gpu.marathon.model.instances import ASKED, Instance, Phase, Task
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.given_back import SETTLE_S, GivenBack
 from mesos_gpu.marathon.state.queue_entry import Place
+from mesos_gpu.marathon.state.seen import Seen
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.placement.demand import Demand, Machine
@@ -47,8 +48,8 @@ class _Suited(NamedTuple):
     refusals: list[tuple[str, tuple[Reason, ...]]]
 
 
-def _passes(found: Match | Refusal) -> bool:
-    return isinstance(found, Match) or asks.PASSES.issuperset(found.reasons)
+def _passes(reasons: tuple[Reason, ...]) -> bool:
+    return asks.PASSES.issuperset(reasons)
 
 
 class Look:
@@ -157,7 +158,7 @@ class Look:
             found = self._suit(spec, free)
             if alike is not None:
                 self._suited[alike] = found
-        for name, reasons in found.refusals:
+        for name, reasons in found.refusals if self._draft.settings.offer_statistics else ():
             self._open[name].refuse(spec.id, reasons)
         unfit = self._unfit.get(spec.id)
         return found.names - unfit if unfit else found.names
@@ -169,19 +170,17 @@ class Look:
         refusals: list[tuple[str, tuple[Reason, ...]]] = []
         there = self._there
         for name, offer in self._offers.items():
-            if name in self._away and offer.agent_id not in there and not self._as_told(offer, spec, roles, placed):
-                continue
-            if name not in self._open:
-                if self._suits(name, offer, spec, placed, roles):
+            at_hand = self._open.get(name)
+            if at_hand is None:
+                told = offer.agent_id in there or self._as_told(offer, spec, roles, placed)
+                if told and _passes(self._reasons(name, offer, offer.resources, spec, placed, roles)):
                     names.add(name)
                 continue
-            found = self._found(name, offer, self._open[name].left, spec, placed, roles)
-            if _passes(found):
+            reasons = self._reasons(name, offer, at_hand.left, spec, placed, roles)
+            if _passes(reasons):
                 names.add(name)
-            if isinstance(found, Refusal):
-                refusals.append((name, found.reasons))
-            elif offer.role != spec.document["role"]:
-                refusals.append((name, (Reason.UNFULFILLED_ROLE,)))
+            if reasons or offer.role != spec.document["role"]:
+                refusals.append((name, reasons or (Reason.UNFULFILLED_ROLE,)))
         constraints = spec.document["constraints"]
         names |= {
             agent_id
@@ -191,7 +190,7 @@ class Look:
         }
         return _Suited(frozenset(names), refusals)
 
-    def _found(
+    def _reasons(
         self,
         name: str,
         offer: Offer,
@@ -199,20 +198,19 @@ class Look:
         spec: RunSpec,
         placed: Sequence[Instance],
         roles: tuple[Role, ...],
-    ) -> Match | Refusal:
-        pool = self._pool(name, offer, left, roles)
-        return matched(self._draft, spec, self._in_role(name, spec), left, placed, pool)
+    ) -> tuple[Reason, ...]:
+        """Return why what is left of an offer does not do for an app; nothing when it does.
 
-    def _suits(
-        self, name: str, offer: Offer, spec: RunSpec, placed: Sequence[Instance], roles: tuple[Role, ...]
-    ) -> bool:
-        """Return whether an offer that was given back would do, or would once others have ended."""
-        alike = None if "unavailability" in offer.document else spec.alike
-        known = None if alike is None else offer.suits.get(alike)
+        Of all that was offered that is kept with the offer, and known when it comes again.
+        """
+        alike = None if left is not offer.resources or "unavailability" in offer.document else spec.alike
+        known = None if alike is None else offer.reasons.get(alike)
         if known is None:
-            known = _passes(self._found(name, offer, offer.resources, spec, placed, roles))
+            pool = self._pool(name, offer, left, roles)
+            found = matched(self._draft, spec, self._in_role(name, spec), left, placed, pool)
+            known = found.reasons if isinstance(found, Refusal) else ()
             if alike is not None:
-                offer.suits[alike] = known
+                offer.reasons[alike] = known
         return known
 
     def _as_told(self, offer: Offer, spec: RunSpec, roles: tuple[Role, ...], placed: Sequence[Instance]) -> bool:
@@ -242,26 +240,37 @@ class Look:
         }
         for name in (*self._away, *self._called_over):
             free[name] = Machine(0, 0, (), model(self._offers[name]))
-        models = {str(task.agent_id): dict(task.attributes).get(MODEL, "") for task in self._tasks()}
         for task in tasks:
-            free.setdefault(task.machine, Machine(0, 0, (), models.get(task.machine, "")))
+            if task.machine not in free:
+                there = self._there.get(task.machine)
+                known = dict(there[-1].attributes).get(MODEL, "") if there else ""
+                free[task.machine] = Machine(0, 0, (), known)
         return free
 
     def _running(self) -> list[Running]:
-        draft = self._draft
+        draft, names, kills = self._draft, self._names, self._draft.kills
         found, held = [], []
+        before, seen = draft.seen, dict[str, Seen]()
         for instance in draft.instances.values():
-            task, spec = instance.task, draft.spec_of(instance)
-            if task is None or spec is None or not instance.active or instance.phase is Phase.UNREACHABLE:
+            task = instance.task
+            if task is None or not instance.active or instance.phase is Phase.UNREACHABLE:
+                continue
+            spec = draft.spec_of(instance)
+            if spec is None:
                 continue
             needed = self._demand(spec)
-            held.append((str(instance.role), needed))
-            ending = task.id in draft.kills or not instance.wanted or task.suspension == ASKED
-            name = self._names.get(str(task.agent_id), str(task.agent_id))
-            gives = suspending.given_back(task, needed)
-            runs = asks.running(instance, task, spec, name, gives, now_s=draft.now_s, ending=ending)
-            found.append(replace(runs, preemptible=False) if task.away else runs)
-        self._shares = asks.role_shares(held)
+            held.append((instance.role, needed))
+            name = names.get(task.agent_id, task.agent_id)
+            ending = task.id in kills or not instance.wanted or task.suspension == ASKED
+            known = None if ending else before.get(instance.id)
+            if known is None or not known.of(instance, spec, needed):
+                gives = suspending.given_back(task, needed)
+                runs = asks.running(instance, task, spec, name, gives, now_s=draft.now_s, ending=ending)
+                known = Seen(instance, spec, needed, replace(runs, preemptible=False) if task.away else runs)
+            if not ending and known.lasts:
+                seen[instance.id] = known
+            found.append(known.at(name))
+        self._shares, draft.seen = asks.role_shares(held), seen
         for task, spec, _ in draft.freed:
             name = self._names.get(str(task.agent_id), str(task.agent_id))
             found.append(Running(f"was {task.id}", name, self._demand(spec), draft.now_s + 1.0, ending=True))

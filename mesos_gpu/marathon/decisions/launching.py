@@ -11,7 +11,6 @@ from math import inf
 
 from msgspec.structs import replace
 
-from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.decisions.choosing import Choice, worth_waiting
 from mesos_gpu.marathon.decisions.in_order import Look
 from mesos_gpu.marathon.decisions.offer_queue import dequeued, enqueue, next_use_s, room_in_queue, runs_dry
@@ -22,11 +21,12 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.backoff import Backoff, ready_at
 from mesos_gpu.marathon.model.jobs import run_of
-from mesos_gpu.marathon.state.actions import Decline, Revive, Say, Suppress
+from mesos_gpu.marathon.state.actions import Decline, Revive, Suppress
 from mesos_gpu.marathon.state.asked import NOTHING_ASKED, Asked
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.given_back import NO_CALLS, SETTLE_S, GivenBack, in_one_piece, lifted
+from mesos_gpu.marathon.state.reading import read, read_anew
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import Books, State
 from mesos_gpu.marathon.state.turns import Line
@@ -97,7 +97,7 @@ def _all_wait_for_tokens(draft: Draft, documents: Sequence[OfferDocument]) -> bo
 def _keep_untried(draft: Draft, documents: Sequence[OfferDocument]) -> None:
     """Queue offers that are not tried, as far as there is room, and decline the others, which need not be read."""
     room = room_in_queue(draft, draft.settings)
-    offers, unread = _read(draft, documents[:room])
+    offers, unread = read(draft, documents[:room])
     enqueue(draft, offers)
     if unread:
         draft.actions.append(Decline(unread, _refuse_s(draft, _next_backoff_s(draft))))
@@ -119,6 +119,7 @@ def use_held(draft: Draft) -> None:
 def forget_offers(draft: Draft) -> None:
     """Forget offers that are kept: a subscription has ended or begun, and they are void."""
     draft.held, draft.held_until_s, draft.gathering, draft.away = (), None, False, ()
+    draft.offers_read = {}
     draft.queued, draft.token_short = (), False
 
 
@@ -147,7 +148,7 @@ def look_again(draft: Draft, *, tick: bool) -> None:
     else:
         specs = (draft.app(app_id) for app_id in draft.waiting_apps())
         draft.ordered = any(spec is not None and spec.ordered for spec in specs)
-        draft.away, draft.freed, draft.places = (), (), {}
+        draft.away, draft.freed, draft.places, draft.seen, draft.offers_read = (), (), {}, {}, {}
         if draft.gathering:
             held, draft.held, draft.held_until_s, draft.gathering = draft.held, (), None, False
             take_offers(draft, held, ready)
@@ -166,10 +167,10 @@ def _take_in_order(
     `grown`: agents on which a task has ended, and which are offered for the first time since.
     """
     whole, parts = in_one_piece(documents)
-    read, declined = _read(draft, whole)
+    offers, declined = read_anew(draft, whole)
     away = GivenBack(draft.away, draft.now_s)
     draft.freed = tuple(entry for entry in draft.freed if entry[2] > draft.now_s - SETTLE_S)
-    alone, idle = in_one_role(draft, away, read, parts, ready, grown)
+    alone, idle = in_one_role(draft, away, offers, parts, ready, grown)
     if keep and draft.awaited.holds_up(draft.now_s):
         keep_all(draft, alone)
         draft.away = away.entries
@@ -210,6 +211,7 @@ def _take_in_order(
     draft.ordered = bool(draft.waiting)
     draft.away = away.entries if draft.ordered else ()
     draft.freed = draft.freed if draft.ordered else ()
+    draft.seen, draft.offers_read = (draft.seen, draft.offers_read) if draft.ordered else ({}, {})
 
 
 def take_offers(draft: Draft, documents: Sequence[OfferDocument], ready: Ready | None = None) -> None:
@@ -217,7 +219,7 @@ def take_offers(draft: Draft, documents: Sequence[OfferDocument], ready: Ready |
 
     Those that were not tried because no token was left are queued (offer_queue.py), as far as there is room.
     """
-    offers, unread = _read(draft, documents)
+    offers, unread = read(draft, documents)
     untried = enqueue(draft, _use(draft, offers, ready, unread=unread))
     _decline_untried(draft, [offer.id for offer in untried])
 
@@ -267,19 +269,6 @@ def _decline_untried(draft: Draft, untried: Sequence[OfferId]) -> None:
 def _queued(draft: Draft) -> list[OfferDocument]:
     """Return the documents of what is queued; it is not any more."""
     return [offer.document for offer in dequeued(draft)]
-
-
-def _read(draft: Draft, documents: Sequence[OfferDocument]) -> tuple[list[Offer], list[OfferId]]:
-    """Return offers as they can be used, and the ids of those that cannot be read."""
-    offers: list[Offer] = []
-    declined: list[OfferId] = []
-    for document in documents:
-        try:
-            offers.append(Offer.from_json(document))
-        except (BadResources, KeyError) as error:
-            draft.actions.append(Say(f"declining an offer that cannot be read: {error!r}"))
-            declined.append(document["id"]["value"])
-    return offers, declined
 
 
 def _ready_by_app(draft: Draft) -> Ready:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, OfferId, Role
@@ -44,13 +45,42 @@ class Offer(Struct, frozen=True, dict=True):
             document=document,
         )
 
-    @cached_property
-    def suits(self) -> dict[str, bool]:
-        """Whether it is found to suit those that wait, or would once others have ended, by what they have in common.
+    def again(self, document: OfferDocument) -> Offer | None:
+        """Return it as a document offers it anew: with all that was found out of it, under another id.
 
-        Kept here by who looks (`decisions/in_order.py`): of an offer that was given back that does not change.
+        None where that says anything else than the document that it was read from. Only of one that was read is this
+        asked, not of the rest of one.
+        """
+        if document is self.document:
+            return self
+        if document != {**self.document, "id": document["id"]}:
+            return None
+        made = replace(self, id=document["id"]["value"], document=document)
+        vars(made).update(vars(self))
+        return made
+
+    @cached_property
+    def reasons(self) -> dict[str, tuple[Any, ...]]:
+        """Why it does not suit those that wait, by what they have in common; no reasons for those that it suits.
+
+        Kept here by who looks (`decisions/in_order.py`): of all that is offered that does not change.
         """
         return {}
+
+    @cached_property
+    def _usable(self) -> dict[tuple[Role, ...], Resources]:
+        """What of all that is offered may be used, by roles."""
+        return {}
+
+    @cached_property
+    def named(self) -> Mapping[str, str]:
+        """Return the attributes by name, the first of each."""
+        return dict(reversed(self.attributes))
+
+    @cached_property
+    def nobodys(self) -> Resources:
+        """Return what of it any task may use, of whichever role: see `usable`."""
+        return nobodys(self.resources)
 
     @property
     def gpus(self) -> int:
@@ -68,7 +98,12 @@ class Offer(Struct, frozen=True, dict=True):
 
         Volumes, revocable resources and what Marathon reserved for one resident task never count.
         """
-        return left.filter(lambda r: r.role in roles and not r.revocable and not _set_apart(r))
+        known = self._usable.get(roles) if left is self.resources else None
+        if known is None:
+            known = left.filter(lambda r: r.role in roles and not r.revocable and not _set_apart(r))
+            if left is self.resources:
+                self._usable[roles] = known
+        return known
 
 
 def nobodys(left: Resources) -> Resources:

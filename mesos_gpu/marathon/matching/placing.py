@@ -40,7 +40,7 @@ def in_whole_mib(spec: RunSpec) -> bool:
 
 def machine(offer: Offer, left: Resources) -> Machine:
     """Return what is left of an offer for tasks that have nothing reserved; its GPUs are whole ones."""
-    left = nobodys(left)
+    left = offer.nobodys if left is offer.resources else nobodys(left)
     return Machine(left.milli("cpus"), left.milli("mem") // 1000, (WHOLE,) * left.gpus, model(offer))
 
 
@@ -106,7 +106,7 @@ def _of_card(gib: int, card_gib: int) -> int:
 
 def model(offer: Offer) -> str:
     """Return the model of its GPUs; empty when the agent does not tell."""
-    return next((text for name, text in offer.attributes if name == MODEL), "")
+    return offer.named.get(MODEL, "")
 
 
 def _models(spec: RunSpec, offers: Iterable[Offer]) -> frozenset[str]:

@@ -23,11 +23,12 @@ from mesos_gpu.marathon.state.given_back import NO_CALLS, NOTHING_AWAITED, Await
 from mesos_gpu.marathon.state.lines import Lines
 from mesos_gpu.marathon.state.members import Members
 from mesos_gpu.marathon.state.queue_entry import Place
+from mesos_gpu.marathon.state.seen import Seen
 from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.marathon.state.unused import Queue
 from mesos_gpu.marathon.state.waiting import Waiting
 from mesos_gpu.mesos.documents import OfferDocument
-from mesos_gpu.mesos.ids import FrameworkId, Role
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role
 
 
 @dataclass
@@ -109,12 +110,16 @@ class Books(Lasting):
     """Whether offers were declined for want of tokens, and not asked for again since."""
     away: tuple[Entry, ...] = ()
     """What was given back of offers while something waited in order, with when, and until when it is refused."""
+    offers_read: Mapping[tuple[AgentId, Role], Offer] = field(default_factory=dict)
+    """The last offer of each agent in each role that was read while something waits in order."""
     calls: Calls = NO_CALLS
     """How often offers were asked for in vain for what waits in order."""
     awaited: Awaited = NOTHING_AWAITED
     """Machines that were given back in parts, to come as one."""
     freed: tuple[tuple[Task, RunSpec, float], ...] = ()
     """Tasks that have ended while something waited in order, and when: what they had is still to be offered."""
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+    """What tasks were at the last look at what waits in order, by id of their instance (state/seen.py)."""
     ordered: bool = False
     """Whether something waits in order, so that time and each end of a task matter to it."""
     places: Mapping[str, Place] = field(default_factory=dict)
