@@ -114,6 +114,7 @@ def _welcome(state: MasterState, report: Report, agent_id: AgentId, now: Moment)
     state.recovered.pop(agent_id, None)
     state.unreachable.pop(agent_id, None)
     agent = state.agents.get(agent_id)
+    was_here = agent is not None
     actions: list[Action] = []
     keep: list[Action] = []
     if agent is None:
@@ -126,7 +127,7 @@ def _welcome(state: MasterState, report: Report, agent_id: AgentId, now: Moment)
     frameworks = _frameworks(state, report, now)
     missing = _missing(state, agent, report)
     _adopt_executors(state, agent, frameworks, report)
-    told = _adopt_tasks(state, agent, frameworks, report, now, returned)
+    told = _adopt_tasks(state, agent, frameworks, report, now, returned, was_here)
     _forget_lost_tasks(state, agent)
     agent.lacking = agent.beyond
     removed = [i["id"]["value"] for i in report.frameworks if i["id"]["value"] in state.completed]
@@ -222,7 +223,14 @@ def _adopt_tasks(
     report: Report,
     now: Moment,
     returned: bool,
+    was_here: bool,
 ) -> list[Action]:
+    """Enter the tasks of a report that we do not know.
+
+    One that has ended there, of an agent that was here all the time (`was_here`), was forgotten as its end was
+    acknowledged: the acknowledgement and the report have passed each other, and nobody would speak of it again. Mesos
+    enters none of such an agent's: src/master/master.cpp, reconcileKnownSlave.
+    """
     actions: list[Action] = []
     for document in report.tasks:
         framework = frameworks.get(document["framework_id"]["value"])
@@ -231,6 +239,8 @@ def _adopt_tasks(
         known = agent.tasks.get((framework.id, document["task_id"]["value"]))
         if known is not None:
             _catch_up(state, known, document["state"])
+            continue
+        if was_here and is_terminal(document["state"]):
             continue
         lost = framework.unreachable.pop(document["task_id"]["value"], None)
         elsewhere = framework.tasks.get(document["task_id"]["value"])

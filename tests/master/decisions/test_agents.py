@@ -174,6 +174,17 @@ def test_a_task_that_ended_meanwhile_frees_its_gpus_at_once(state: MasterState) 
     check_books(state)
 
 
+def test_a_report_that_an_acknowledgement_has_passed_does_not_bring_the_task_back(state: MasterState) -> None:
+    agent, framework = with_task(state)
+    state.drop_task(framework, framework.tasks["t"])  # its end was acknowledged; its agent did not know that yet
+    back(state, task_document(framework.id, state="TASK_FINISHED"))
+    assert "t" not in framework.tasks
+    assert not agent.tasks
+    back(state, task_document(framework.id))
+    assert framework.tasks["t"].state == "TASK_RUNNING", "one that runs is there, whatever we knew"
+    check_books(state)
+
+
 def test_kills_that_it_missed_are_repeated(state: MasterState) -> None:
     agent, framework = with_task(state)
     agents.exited(state, agent.pid, NOW)
