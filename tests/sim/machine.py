@@ -72,8 +72,8 @@ class Machine:
         self.on_end: Callable[[Container], None] = lambda container: None
         self.on_ask: list[Callable[[Container, float], None]] = []
         """Told of who is asked to end, and after how many seconds it is ended."""
-        self.on_away: list[Callable[[Container], None]] = []
-        """Told of who has no part of a card any more, and runs."""
+        self.on_reach: list[Callable[[Container], None]] = []
+        """Told of who runs and can use other parts of cards than before, or none."""
         self.cards: dict[int, Card] = {}
         """Those of its GPUs that containers share, by number."""
         self.ill: dict[int, str] = {}
@@ -165,7 +165,7 @@ class Machine:
         if not container.away and {part.card for part in container.parts} - {part.card for part in parts}:
             self.host.world.finding(f"{container.task} loses {_told(container.parts)}, and is not put away")
         container.parts = parts
-        for told in self.on_away if not parts else ():
+        for told in self.on_reach:
             told(container)
         self.host.world.tell(self.host.name, f"container {container.task} has{_told(parts) or ' no part'} now")
         self._look_at_cards()

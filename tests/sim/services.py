@@ -251,12 +251,12 @@ class Cluster:
             self.world.kill(process)
         self.world.soon(self.world.lasts_s(span(self.world.random, 0.2, 120.0)), self._restart, name)
 
-    def kill_while_writing(self, name: str) -> None:
-        """Kill a service at one of its next writes to the disk."""
+    def kill_while_writing(self, name: str, most: int = 40) -> None:
+        """Kill a service at one of its next writes to the disk, of so many at most."""
         process = self.world.processes.get(name)
         if process is None:
             return
-        process.fatal_in = count_to(self.world.random, 40)
+        process.fatal_in = count_to(self.world.random, most)
         pause_s = self.world.lasts_s(span(self.world.random, 0.2, 60.0))
         process.at_end.append(lambda: self.world.soon(pause_s, self._restart, name))
 

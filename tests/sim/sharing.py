@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tests.sim.actors import Actor
@@ -16,7 +18,7 @@ from tests.sim.machine import LIFE, STUBBORN
 from tests.sim.people import Run, Wanted
 
 if TYPE_CHECKING:
-    from tests.sim.machine import Container
+    from tests.sim.machine import Container, Machine
 
 PAUSE_S = 45.0
 MOST_APPS = 4
@@ -25,6 +27,8 @@ QUIET_S = 300.0
 PATIENCE_S = 900.0
 """For so long at most an app of high priority waits at peace for what may be put away; some of it is refused."""
 LOOK_S = 60.0
+STRIKES, MOST_WRITES = 0.15, 6
+"""How often an agent is killed at one of its next writes when somebody can use other parts of cards than before."""
 TOO_MUCH = "GPU memory: the task"
 ACTS = {"create": 5.0, "create_pod": 1.5, "run_job": 1.5, "scale": 3.0, "change": 1.5, "remove": 2.0, "kill_task": 2.0}
 ACTS |= {"fall_ill": 1.0, "suspend": 2.0, "weigh": 1.5}
@@ -58,6 +62,7 @@ class Sharing(Actor):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._strikes = Random(f"strikes of {self.world.seed}")
         self._machines = {name: machine for name, machine in self.cluster.machines.items() if machine.cards}
         self.keeper = CardKeeper(self.world, self.cluster, self._machines, self.chance)
 
@@ -265,12 +270,19 @@ class Sharing(Actor):
         self.cluster.on_status = status
         self.keeper.install()
         for machine in self._machines.values():
-            machine.on_away.append(self._suspended)
+            machine.on_reach.append(partial(self._reaches, machine))
 
     def _status(self, task: str, message: str) -> None:
         app = self._known.get("/" + task.split(".")[0])
         if TOO_MUCH in message and (app is None or not app.greedy):
             self.world.finding(f"{task} keeps to its memory, and is told: {message}")
+
+    def _reaches(self, machine: Machine, container: Container) -> None:
+        """Who can use other parts now is suspended or resumed; its agent may be killed at its next writes."""
+        if not container.parts:
+            self._suspended(container)
+        if self.busy and self._strikes.random() < STRIKES:
+            self.cluster.kill_while_writing(machine.host.name, MOST_WRITES)
 
     def _suspended(self, container: Container) -> None:
         """Who is suspended is a guest's, or somebody has asked for it by hand, or its app says that it may be."""
@@ -329,6 +341,9 @@ class Sharing(Actor):
         if low is None or not await self._runs(low, 1, more=True):
             return
         await asyncio.sleep(QUIET_S)
+        # Where somebody else has a part still, one waits, and has the place of the first that is suspended.
+        await self.ask_marathon("PUT", f"/v2/apps{low}?force=true", {"instances": await self._running(low)})
+        await asyncio.sleep(LOOK_S)
         part = {"memGiB": max(1, self._smallest_gib // 2), "weight": 12, "highPriority": True}
         high = await self._post(_App(part), Wanted(1, 0, False), {})
         if high is None:
@@ -352,11 +367,14 @@ class Sharing(Actor):
         """Return whether so many tasks of an app run within a while, or more where that counts, too."""
         for _ in range(int(PATIENCE_S / 20.0)):
             await asyncio.sleep(20.0)
-            found = await self.ask_marathon("GET", f"/v2/apps{name}?embed=app.counts")
-            running = 0 if found is None or found.status != 200 else int(found.json()["app"]["tasksRunning"])
+            running = await self._running(name)
             if running == count or (more and running > count):
                 return True
         return False
+
+    async def _running(self, name: str) -> int:
+        found = await self.ask_marathon("GET", f"/v2/apps{name}?embed=app.counts")
+        return 0 if found is None or found.status != 200 else int(found.json()["app"]["tasksRunning"])
 
     async def settled(self) -> None:
         """All that was acknowledged is so, and nobody is suspended for nobody; then remove it."""
