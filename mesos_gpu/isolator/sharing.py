@@ -215,11 +215,13 @@ class SharingIsolator:
 
     def _check_room(self, container_id: ContainerId, share: Share) -> None:
         others = [other for one, other in self._shares.items() if one != container_id]
+        # Who has a part of a withdrawn card keeps it: an agent that was killed may have closed it to him already.
+        had = {part.card for part in self._shares.get(container_id, Share(())).parts}
         for part in share.parts:
             card = self.cards.get(part.card)
             if card is None:
                 raise BadInput(f"card {part.card} is not shared here: {', '.join(map(str, self.cards)) or 'none is'}")
-            if part.card in self._closed:
+            if part.card in self._closed and part.card not in had:
                 raise NotEnoughGpus(asked=part.mem_units, free=0, of=f"GiB of card {card.index}, which is withdrawn")
             taken = [p for other in others for p in other.parts if p.card == part.card]
             memory, slices = sum(p.mem_units for p in taken), sum(p.weight for p in taken)

@@ -283,6 +283,30 @@ class Crash(BaseException):
     """The agent is killed here."""
 
 
+async def test_who_lost_the_way_to_a_card_with_a_killed_agent_has_it_again_though_it_is_withdrawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host(tmp_path)
+    host.launch(A, 0, share(6))
+    host.isolator.close_cards({2})
+
+    def die(*_: Any) -> None:
+        raise Crash
+
+    monkeypatch.setattr(host.isolator._records, "save", die)
+    with pytest.raises(Crash):
+        await host.suspender.suspend(A)
+    await host.suspender.close()
+    host.open()
+    host.isolator.close_cards({2})
+    await host.suspender.recover()
+    host.look()
+    assert (host.isolator.shares[A], host.suspender.book) == (share(6), {})
+    with pytest.raises(NotEnoughGpus, match="which is withdrawn"):
+        host.launch(B, 0, share(1, card=2))
+    await host.suspender.close()
+
+
 async def _life(host: Host, asked: Sequence[tuple[str, ContainerId]], troubles: Iterable[Any], every: int) -> None:
     host.launch(A, 0, share(5, weight=3))
     host.launch(B, 0, Share((CardPart(2, 2, 1), CardPart(3, 3, 1))))
