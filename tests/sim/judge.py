@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ENDS = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR"))
 OVER = ENDS | {"TASK_DROPPED", "TASK_GONE", "TASK_LOST"}
 BY_A_PROCESS = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED"))
+EARLIER = "made by an earlier agent process"
 LOOK_S = 120.0
 """How often the judge looks whether there is peace."""
 UNTOLD_S = 660.0
@@ -112,11 +113,23 @@ class Judge:
             self.world.finding(f"task {task} is {state} after it was {before}")
         if before in (*ENDS, "TASK_RUNNING", "TASK_KILLING") and state == "TASK_DROPPED" and "uuid" in status:
             self.world.finding(f"task {task} is said to have never been launched after it was {before}")
+        if status.get("reason") == "REASON_INVALID_OFFERS" and EARLIER in status.get("message", ""):
+            self._refused_as_old(task)
         if state in BY_A_PROCESS and self._runs_now(task):
             self.world.finding(f"task {task} is said to be {state} and runs: {status}")
         if "uuid" in status:
             # What the master says by itself is the newest that it knows, and may be before the update of it.
             self._told[marathon, task] = state
+
+    def _refused_as_old(self, task: str) -> None:
+        """A launch names the version of its agent's resources, which is another for each process of the agent.
+
+        Who has registered a while ago is known by its own. Source: Mesos src/slave/slave.cpp, Slave::run, and
+        src/master/master.cpp, ___reregisterSlave, which takes the version over.
+        """
+        agents = [self.world.processes.get(host.name) for host in self.cluster.agents]
+        if all(agent is not None and agent.began_s < self.world.now_s - CALM_S for agent in agents):
+            self.world.finding(f"{task} is launched for an earlier process of its agent; each runs for {CALM_S:g} s")
 
     def _lazy(self, task: str) -> bool:
         return self.guest is not None and self.guest.is_lazy(task)
