@@ -110,6 +110,8 @@ class Resources:
         """Return what is left; what is not here to be taken is ignored."""
         if not other._by_key:
             return self
+        if other is self:
+            return NOTHING
         left = dict(self._by_key)
         for key, taken in other._by_key.items():
             if key in left:
@@ -145,6 +147,8 @@ class Resources:
 
     def contains(self, other: Resources) -> bool:
         """Return whether all of `other` is here, key by key."""
+        if other is self:
+            return True
         return all(key in self._by_key and self._by_key[key].holds(r) for key, r in other._by_key.items())
 
     def __str__(self) -> str:

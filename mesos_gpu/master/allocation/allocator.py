@@ -37,9 +37,7 @@ from mesos_gpu.master.allocation.totals import Books, Totals
 from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.model.quota import Quota, countable, missing, shrink, top_level
 from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role
-from mesos_gpu.mesos.resources import Resources
-
-NOTHING = Resources()
+from mesos_gpu.mesos.resources import NOTHING, Resources
 
 
 class _Machine(Struct, eq=False):

@@ -10,13 +10,13 @@ from mesos_gpu.master.allocation.allocator import Allocator
 from mesos_gpu.master.allocation.constraints import constraints_of
 from mesos_gpu.master.allocation.eligibility import Client, Key, Rules, Supply
 from mesos_gpu.master.allocation.random_sorter import Draw
-from mesos_gpu.master.model.model import NOTHING, Agent, Framework
+from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.model.quota import scalar_problem
 from mesos_gpu.mesos.documents import AgentInfo
 from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, FrameworkId, Role
 from mesos_gpu.mesos.resource import milli
-from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.resources import NOTHING, Resources
 
 
 class AllocatorFeed:

@@ -21,7 +21,7 @@ from mesos_gpu.mesos.resources import Resources
 _NONE: Quantities = {}
 
 
-class Part(Struct):
+class Part(Struct, frozen=True):
     """What one client holds of an agent."""
 
     resources: Resources | None
@@ -46,6 +46,12 @@ class Books(Struct):
     """By top-level role."""
     parts: dict[Key, Part] = field(default_factory=dict)
     headroom: Quantities = field(default_factory=dict)
+    free: tuple[Resources | None, Quantities] = (None, _NONE)
+    """What was free of it when it was entered last, and what of that counts towards quota."""
+    known: Part = NOTHING
+    """What was made last of what a client holds: the same once an offer was declined."""
+    given: Part = NOTHING
+    """What was made of what was given last: the same when it is given again."""
 
 
 class Totals:
@@ -74,7 +80,9 @@ class Totals:
                 self._hold(supply.agent_id, books, key, resources)
         for key in [key for key in books.parts if key not in held] if len(books.parts) != len(held) else ():
             self._hold(supply.agent_id, books, key, None)
-        headroom = _counted(supply.free) if supply.active else _NONE
+        if books.free[0] is not supply.free:
+            books.free = supply.free, _counted(supply.free)
+        headroom = books.free[1] if supply.active else _NONE
         if headroom != books.headroom:
             add_to(self.headroom, _difference(books.headroom, headroom))
             books.headroom = headroom
@@ -86,7 +94,9 @@ class Totals:
 
     def give(self, agent_id: AgentId, books: Books, key: Key, offered: Resources) -> None:
         """Add what a client is given of an agent (unallocated) to the agent's books and to the sums."""
-        new, old = _part(agent_id, offered), books.parts.get(key, NOTHING)
+        if books.given.resources is not offered:
+            books.given = _part(agent_id, offered)
+        new, old = books.given, books.parts.get(key, NOTHING)
         self.tree.charge(*key, new.held)
         self._share(key, {token: amounts for token, amounts in new.shared.items() if token not in old.shared}, 1)
         self._consume(top_level(key[0]), new.counted)
@@ -114,7 +124,10 @@ class Totals:
     def _hold(self, agent_id: AgentId, books: Books, key: Key, resources: Resources | None) -> None:
         """A client holds something else of an agent, or with None nothing any more."""
         old = books.parts.get(key, NOTHING)
-        new = NOTHING if resources is None else _part(agent_id, resources)
+        new = NOTHING
+        if resources is not None:
+            new = books.known if books.known.resources is resources else _part(agent_id, resources)
+            books.known = new
         self.tree.charge(*key, _difference(old.held, new.held))
         if old.shared or new.shared:
             self._share(key, {token: amounts for token, amounts in new.shared.items() if token not in old.shared}, 1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mesos_gpu.master.model.model import NOTHING, Agent, add
+from mesos_gpu.master.model.model import Agent, add
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.model.shared_volumes import adds_up
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.ids import AgentId
-from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.resources import NOTHING, Resources
 from mesos_gpu.mesos.tasks import TERMINAL_STATES
 
 

@@ -51,7 +51,7 @@ def accept(state: MasterState, framework: Framework, body: Mapping[str, Any], no
     seconds = refuse_seconds(body.get("filters"))
     if problem is not None:
         for offer in offers:
-            _refuse(state, offer, offer.resources, seconds, now)
+            _refuse(state, offer, offer.unallocated, seconds, now)
         return _all_lost(state, framework, operations, problem, now)
     framework.counters["offers/accepted"] += len(offers)
     agent, role = state.agents[offers[0].agent_id], offers[0].role
@@ -74,7 +74,7 @@ def decline(state: MasterState, framework: Framework, body: Mapping[str, Any], n
         if offer is not None:
             state.drop_offer(offer)
             framework.counters["offers/declined"] += 1
-            _refuse(state, offer, offer.resources, seconds, now)
+            _refuse(state, offer, offer.unallocated, seconds, now)
     return []
 
 

@@ -8,14 +8,14 @@ from mesos_gpu.master.allocation.allocator_feed import held_parts, holders_of, h
 from mesos_gpu.master.allocation.eligibility import Allocation, quantities
 from mesos_gpu.master.allocation.sorter import add_to
 from mesos_gpu.master.decisions import maintenance
-from mesos_gpu.master.model.model import NOTHING, Offer
+from mesos_gpu.master.model.model import Offer
 from mesos_gpu.master.model.shared_volumes import summed
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.moment import Moment
-from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.resources import NOTHING, Resources
 
 
 def is_due(state: MasterState, now: Moment) -> bool:
@@ -124,15 +124,9 @@ def _offer(state: MasterState, allocation: Allocation) -> Offer:
     agent = state.agents[allocation.agent_id]
     framework = state.frameworks[allocation.client.framework_id]
     role = allocation.client.role
-    resources = allocation.resources.allocated(role)
-    refined = "RESERVATION_REFINEMENT" in framework.capabilities
-    shown = resources.to_json(refined=refined)
-    # To whom it is allocated is told to frameworks that can have several roles only (MESOS-8237): the others compare
-    # resources field by field, and know of no such field. Whatever they accept is allocated to their role again.
-    several_roles = "MULTI_ROLE" in framework.capabilities
-    if not several_roles:
-        for resource in shown:
-            resource.pop("allocation_info", None)
+    capabilities = framework.capabilities
+    refined, several_roles = "RESERVATION_REFINEMENT" in capabilities, "MULTI_ROLE" in capabilities
+    shown = agent.shown(allocation.resources, role, refined=refined, several_roles=several_roles)
     offer_id = state.ids.offer()
     document: OfferDocument = {
         "id": {"value": offer_id},
@@ -140,7 +134,7 @@ def _offer(state: MasterState, allocation: Allocation) -> Offer:
         "agent_id": {"value": agent.id},
         "hostname": agent.hostname,
         "url": agent.url,
-        "resources": shown,
+        "resources": shown.documents,
     }
     if several_roles:
         document["allocation_info"] = {"role": role}
@@ -152,4 +146,4 @@ def _offer(state: MasterState, allocation: Allocation) -> Offer:
     executors = [eid for fid, eid in agent.executors if fid == framework.id]
     if executors:
         document["executor_ids"] = [{"value": executor_id} for executor_id in executors]
-    return Offer(offer_id, framework.id, agent.id, role, resources, document)
+    return Offer(offer_id, framework.id, agent.id, role, shown.resources, document, allocation.resources)

@@ -13,14 +13,13 @@ from mesos_gpu.master.model.shared_volumes import free_of
 from mesos_gpu.mesos.documents import AgentInfo, ExecutorInfo, FrameworkInfo, OfferDocument
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId, OfferId, Role, TaskId
 from mesos_gpu.mesos.libprocess import Pid
-from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.resource import Document, ResourceDocument
+from mesos_gpu.mesos.resources import NOTHING, Resources
 from mesos_gpu.mesos.tasks import seen_by
 
 MAX_COMPLETED_TASKS = 1000
 """Per framework, as in Mesos."""
 MAX_UNREACHABLE_TASKS = 1000
-NOTHING = Resources()
 _Key = TypeVar("_Key", FrameworkId, tuple[Role, FrameworkId])
 
 
@@ -33,6 +32,32 @@ class Offer(Struct, frozen=True):
     role: Role
     resources: Resources
     document: OfferDocument
+    unallocated: Resources
+    """The same, allocated to nobody: what the allocator gave."""
+
+
+class Shown(Struct, frozen=True):
+    """Resources as they were last offered of an agent, beside what they were made of."""
+
+    unallocated: Resources
+    role: Role
+    refined: bool
+    several_roles: bool
+    resources: Resources
+    documents: list[ResourceDocument]
+
+    @classmethod
+    def of(cls, unallocated: Resources, role: Role, *, refined: bool, several_roles: bool) -> Shown:
+        """Return resources as they are offered to a framework of these capabilities."""
+        resources = unallocated.allocated(role)
+        documents = resources.to_json(refined=refined)
+        # To whom it is allocated is told to frameworks that can have several roles only (MESOS-8237): the others
+        # compare resources field by field, and know of no such field. Whatever they accept is allocated to their role
+        # again.
+        if not several_roles:
+            for document in documents:
+                document.pop("allocation_info", None)
+        return cls(unallocated, role, refined, several_roles, resources, documents)
 
 
 class Executor(Struct, eq=False):
@@ -178,6 +203,7 @@ class Agent(Struct, eq=False):
     """Tasks (framework id, task id) whose end was asked for, with the kill policy; asked again after a reconnection."""
     changes: dict[AgentId, None] = field(default_factory=dict)
     """Where it notes its id when what is free of it changes: the master's own list of them, in order."""
+    _shown: Shown | None = None
     _free: tuple[Resources | None, Resources, Resources, Resources] = (None, NOTHING, NOTHING, NOTHING)
     """What is free, last, beside what it was made of."""
 
@@ -207,6 +233,15 @@ class Agent(Struct, eq=False):
             free = free_of(total, used, offered)
             self._free = (total, used, offered, free)
         return free
+
+    def shown(self, unallocated: Resources, role: Role, *, refined: bool, several_roles: bool) -> Shown:
+        """Return resources of it as they are offered; what is free is most often what was offered and declined."""
+        last, as_to = self._shown, (role, refined, several_roles)
+        same = last is not None and last.unallocated is unallocated
+        if last is not None and same and (last.role, last.refined, last.several_roles) == as_to:
+            return last
+        self._shown = Shown.of(unallocated, role, refined=refined, several_roles=several_roles)
+        return self._shown
 
     @property
     def beyond(self) -> Resources:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mesos_gpu.master.model.documents import Task, role_of
-from mesos_gpu.master.model.model import NOTHING, Agent, Drain, Executor, Framework, KnownAgent, Offer, add
+from mesos_gpu.master.model.model import Agent, Drain, Executor, Framework, KnownAgent, Offer, add
 from mesos_gpu.master.model.shared_volumes import summed
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document, Resource, ResourceDocument, amount_text
-from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.resources import NOTHING, Resources
 from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 
 _TASK_EXTRAS = ("user", "discovery", "container", "health_check")

@@ -13,7 +13,7 @@ from typing import Any
 from mesos_gpu.master.allocation.eligibility import quantities
 from mesos_gpu.master.decisions.offering import held_by_role
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import NOTHING, Agent, Executor, Framework
+from mesos_gpu.master.model.model import Agent, Executor, Framework
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.state.unversioned import sees_task, usage
 from mesos_gpu.master.validation.operation_validation import resource_lists
@@ -21,6 +21,7 @@ from mesos_gpu.master.views.views import framework_ids, known_roles, seen
 from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document, Resource, ResourceDocument
+from mesos_gpu.mesos.resources import NOTHING
 from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 
 
