@@ -36,6 +36,8 @@ from mesos_gpu.queueing.decide import Decision, Start, decide
 from mesos_gpu.queueing.places import PREFERENCES, Preference, fewest_first
 from mesos_gpu.queueing.values import Ask, Running, rank_of, with_ended
 
+_IDLE = frozenset((Phase.SCHEDULED, Phase.ENDED, Phase.UNREACHABLE))
+"""In these an instance has no task that surely holds something."""
 _MASTER_PORT = PortWish(None, 0, "master", "tcp", ())
 
 Found = list[tuple[OpenOffer, Instance, Match]]
@@ -253,7 +255,7 @@ class Look:
         before, seen = draft.seen, dict[str, Seen]()
         for instance in draft.instances.values():
             task = instance.task
-            if task is None or not instance.active or instance.phase is Phase.UNREACHABLE:
+            if task is None or instance.phase in _IDLE:
                 continue
             spec = draft.spec_of(instance)
             if spec is None:
@@ -261,7 +263,7 @@ class Look:
             needed = self._demand(spec)
             held.append((instance.role, needed))
             name = names.get(task.agent_id, task.agent_id)
-            ending = task.id in kills or not instance.wanted or task.suspension == ASKED
+            ending = not instance.wanted or task.suspension == ASKED or task.id in kills
             known = None if ending else before.get(instance.id)
             if known is None or not known.of(instance, spec, needed):
                 gives = suspending.given_back(task, needed)
@@ -269,7 +271,7 @@ class Look:
                 known = Seen(instance, spec, needed, replace(runs, preemptible=False) if task.away else runs)
             if not ending and known.lasts:
                 seen[instance.id] = known
-            found.append(known.at(name))
+            found.append(known.running if known.running.machine == name else known.at(name))
         self._shares, draft.seen = asks.role_shares(held), seen
         for task, spec, _ in draft.freed:
             name = self._names.get(str(task.agent_id), str(task.agent_id))

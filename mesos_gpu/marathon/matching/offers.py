@@ -78,9 +78,9 @@ class Offer(Struct, frozen=True, dict=True):
         return dict(reversed(self.attributes))
 
     @cached_property
-    def nobodys(self) -> Resources:
-        """Return what of it any task may use, of whichever role: see `usable`."""
-        return nobodys(self.resources)
+    def amounts(self) -> tuple[int, int, int]:
+        """Return the amounts of what is offered that any task may use."""
+        return amounts(self.resources)
 
     @property
     def gpus(self) -> int:
@@ -106,9 +106,13 @@ class Offer(Struct, frozen=True, dict=True):
         return known
 
 
-def nobodys(left: Resources) -> Resources:
-    """Return what of an offer any task may use, of whichever role: see `Offer.usable`."""
-    return left.filter(lambda r: not r.revocable and not _set_apart(r))
+def amounts(left: Resources) -> tuple[int, int, int]:
+    """Return how much of an offer any task may use, of whichever role (see `Offer.usable`).
+
+    Thousandths of CPUs, whole MiB and whole GPUs.
+    """
+    left = left.filter(lambda r: not r.revocable and not _set_apart(r))
+    return left.milli("cpus"), left.milli("mem") // 1000, left.gpus
 
 
 def attribute_text(attribute: Mapping[str, Any]) -> str:

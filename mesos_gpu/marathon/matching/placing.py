@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.constraints import fulfilled
-from mesos_gpu.marathon.matching.offers import Offer, nobodys
+from mesos_gpu.marathon.matching.offers import Offer, amounts
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
 from mesos_gpu.mesos.shares.gpu_shares import CARDS_ATTRIBUTE, GPU_MEM, GPU_SLICES, CardLabel, read_cards, room_by_card
@@ -40,8 +40,8 @@ def in_whole_mib(spec: RunSpec) -> bool:
 
 def machine(offer: Offer, left: Resources) -> Machine:
     """Return what is left of an offer for tasks that have nothing reserved; its GPUs are whole ones."""
-    left = offer.nobodys if left is offer.resources else nobodys(left)
-    return Machine(left.milli("cpus"), left.milli("mem") // 1000, (WHOLE,) * left.gpus, model(offer))
+    cpus_milli, mem_mib, gpus = offer.amounts if left is offer.resources else amounts(left)
+    return Machine(cpus_milli, mem_mib, (WHOLE,) * gpus, model(offer))
 
 
 def largest_share(spec: RunSpec) -> ShareAsk | None:

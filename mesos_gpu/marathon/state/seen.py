@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import inf
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from mesos_gpu.placement.demand import Demand
 from mesos_gpu.queueing.values import Running
 
 
-class Seen(Struct, frozen=True):
+class Seen(Struct, frozen=True, dict=True):
     """A task that runs, and whose end was not asked for, as the queue sees it."""
 
     instance: Instance
@@ -23,14 +24,14 @@ class Seen(Struct, frozen=True):
 
     def of(self, instance: Instance, spec: RunSpec, demand: Demand) -> bool:
         """Return whether it was made of these: the very same values, but for what it asks for, which may be equal."""
-        return self.instance is instance and self.spec is spec and self.demand == demand
+        same = self.instance is instance and self.spec is spec
+        return same and (self.demand is demand or self.demand == demand)
 
-    @property
+    @cached_property
     def lasts(self) -> bool:
         """Return whether the passing of time does not matter to it: nothing says when it must have ended."""
         return self.running.ends_s in (None, inf)
 
     def at(self, machine: str) -> Running:
         """Return it on a machine of that name: an agent's is that of its offer."""
-        running = self.running
-        return running if running.machine == machine else replace(running, machine=machine)
+        return replace(self.running, machine=machine)

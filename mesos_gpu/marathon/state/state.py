@@ -153,7 +153,7 @@ class Books(Lasting):
     def spec_of(self, instance: Instance) -> RunSpec | None:
         """Return the version of its app that an instance runs, the present one when that is no longer kept."""
         versions = self.versions.get(instance.app_id)
-        return version_of(versions, instance) or run_spec_in(self.jobs, instance.app_id)
+        return version_of(versions, instance) if versions else run_spec_in(self.jobs, instance.app_id)
 
     def deployments_of(self, app_id: str) -> list[Deployment]:
         """Return the deployments that touch an app."""
