@@ -158,7 +158,8 @@ class Tree:
 
 def _deploy(draft: Draft, deployment_id: str, group_id: str, tree: Tree, version: str, *, force: bool) -> None:
     before = {spec.id: spec for spec in draft.apps()}
-    changed = [app_id for app_id in {*before, *tree.apps} if before.get(app_id) is not tree.apps.get(app_id)]
+    # Not a set: the order of what is put is that of what is told, and of apps from then on.
+    changed = [app_id for app_id in {**before, **tree.apps} if before.get(app_id) is not tree.apps.get(app_id)]
     requests.deploy(
         draft,
         deployment_id,

@@ -68,7 +68,7 @@ class Look:
         self._away = {f"{offer.id} given back": offer for offer in away.offers}
         self._offers |= self._away
         self._away_in, self._lately = away.still_refused, away.lately
-        self._called_over: set[str] = set()
+        self._called_over: dict[str, None] = {}
         self.meant: dict[str, Role] = {}
         """Which offers somebody is to have soon, and in which role."""
         self._names = {str(offer.agent_id): name for name, offer in reversed(self._offers.items())}
@@ -294,7 +294,7 @@ class Look:
             return False
         over = {name for name in start.members if self._open[name].offer.role != spec.document["role"]}
         if over:
-            self._called_over |= over
+            self._called_over |= dict.fromkeys(sorted(over))
             self.meant |= dict.fromkeys(start.members, Role(spec.document["role"]))
             return True
         most = draft.settings.launch_tokens

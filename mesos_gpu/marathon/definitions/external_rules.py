@@ -43,9 +43,8 @@ def name_conflicts(apps: Mapping[str, Mapping[str, Any]]) -> list[Problem]:
     """
     users: dict[str, list[str]] = {}
     for app_id, app in sorted(apps.items()):
-        for name in {
-            v["external"]["name"] for v in volumes(dict(app)) if "external" in v and not v["external"]["shared"]
-        }:
+        wanted = [v["external"] for v in volumes(dict(app)) if "external" in v]
+        for name in dict.fromkeys(external["name"] for external in wanted if not external["shared"]):
             users.setdefault(name, []).append(app_id)
     found = []
     for name, ids in users.items():

@@ -50,7 +50,7 @@ def ancestors(item_id: str) -> tuple[str, ...]:
 def all_groups(said: Mapping[str, Group], app_ids: Iterable[str]) -> dict[str, Group]:
     """Return every group but the root: those that were put, and those that ids of apps and groups imply."""
     groups = dict(said)
-    for parents in {parent_id(item_id) for item_id in (*app_ids, *said)}:
+    for parents in dict.fromkeys(parent_id(item_id) for item_id in (*app_ids, *said)):
         for group_id in (parents, *ancestors(parents)):
             if group_id != ROOT:
                 groups.setdefault(group_id, Group(group_id))
