@@ -138,7 +138,7 @@ export const en = {
   "why.ever": "Could ever run it",
   "why.lacksHead": "What it lacks",
   "funnel.title": "Offers that Marathon looked at",
-  "funnel.text": "{count} offers came, {unused} were of no use; the last one",
+  "funnel.text": "{count|one offer came|# offers came}, {unused} of no use; the last one",
   "funnel.asked": "What was asked for",
   "funnel.last": "Left, of each machine's last offer",
   "funnel.all": "Left, of all",
