@@ -188,7 +188,7 @@ class Stage:
             # What waits in order is looked at every few seconds: when nothing came of it for a while nothing will.
             looks = self._now_s - quiet_from_s < patience_s
             next_s = self._next_s(looks=looks)
-            if self.state.ordered:
+            if self.state.ordered and looks:
                 again_s = quiet_from_s + self._settings.decline_offer_s
                 comes = self._refusals.ends_s(self._now_s, again_s)
                 next_s = min([*comes, *([] if next_s is None else [next_s])], default=None)
