@@ -92,6 +92,8 @@ class Stage:
         self.machines = {machine.id: machine for machine in machines}
         self.starts: list[Start] = []
         self.ends: list[End] = []
+        self._ending: set[TaskId] = set()
+        """The first task of each of them. An instance that gives way may start again, and give way again."""
         self._begin_s = self._now_s = moment.now_s
         self._made = count(1)
         self._headroom = {role: dict(left) for role, left in headroom.items()}
@@ -136,7 +138,7 @@ class Stage:
         other = copy(self)
         other.machines, other._holds, other._offers = dict(self.machines), dict(self._holds), dict(self._offers)
         other._refused, other._cards = dict(self._refused), dict(self._cards)
-        other._refusals = self._refusals.copy()
+        other._refusals, other._ending = self._refusals.copy(), set(self._ending)
         other.starts, other.ends, other._due = list(self.starts), list(self.ends), list(self._due)
         other._headroom = {role: dict(left) for role, left in self._headroom.items()}
         other._numbers, other._made = copy(self._numbers), copy(self._made)
@@ -353,7 +355,8 @@ class Stage:
         instance = self._instance_of(task_id, before) or self._instance_of(task_id)
         if instance is None or instance.task is None or instance.phase is Phase.UNREACHABLE:
             return
-        if instance.id not in {end.instance for end in self.ends}:
+        if instance.task.id not in self._ending:
+            self._ending.add(instance.task.id)
             spec = before.spec_of(instance)
             self.ends.append(
                 End(instance.app_id, instance.id, instance.task.host, self._why(instance), spec.gpus if spec else 0)

@@ -159,8 +159,26 @@ def test_what_was_refused_is_not_offered_in_a_plan_before_a_master_would() -> No
     hold(found, before, [put, RemoveApp("/a", "D"), RestartApp("/b", "D", force=True)])
 
 
-def hold(found: dict[str, Machine], before: list[dict[str, Any]], then: list[Event]) -> None:
-    """Hold what would happen against what then does."""
+def test_what_gives_way_twice_ends_twice() -> None:
+    """It starts again where the gang has not asked for room yet, and is ended there for its next members."""
+    sizes = {"m0": (7, 3), "m1": (6, 4), "m2": (6, 3), "m3": (4, 4)}
+    found = {name: Machine(cpus * 1000, 8192, (WHOLE,) * gpus) for name, (cpus, gpus) in sizes.items()}
+    at_once = {"upgradeStrategy": {"minimumHealthCapacity": 0, "maximumOverCapacity": 0}}
+    few = {"constraints": [["hostname", "MAX_PER", "2"]]}
+    before = [
+        app("/b", cpus=0.5, gpus=2, priority=1, preemptible=True, **at_once),
+        app("/c", cpus=2.0, instances=2, priority=2, **at_once),
+        app("/a", cpus=0.5, gpus=1, instances=4, priority=0, preemptible=True, **few),
+        app("/b", cpus=2.5, gpus=1, instances=2, priority=2, preemptible=True, **at_once),
+    ]
+    strategy = {"upgradeStrategy": {"minimumHealthCapacity": 1, "maximumOverCapacity": 0}}
+    gangs = app("/b", cpus=2.0, gpus=2, instances=4, priority=1, preemptible=True, gang={"size": 2}, **strategy)
+    cluster = hold(found, before, [PutApps([gangs], "D", force=True, partial=False)])
+    assert noted(cluster, "end")["/a", "m1"] == 2
+
+
+def hold(found: dict[str, Machine], before: list[dict[str, Any]], then: list[Event]) -> Cluster:
+    """Hold what would happen against what then does; return the cluster as it is then."""
     cluster = Cluster(found)
     for one in before:
         cluster.do(PutApps([one], "D", force=True, partial=False))
@@ -179,6 +197,7 @@ def hold(found: dict[str, Machine], before: list[dict[str, Any]], then: list[Eve
         assert Counter({wait.app: wait.count for wait in told.waits}) == cluster.waiting()
         if not isinstance(change, KillTasks):
             assert told.done == (not cluster.deploying)
+    return cluster
 
 
 def noted(cluster: Cluster, kind: str) -> Counter[tuple[str, str]]:
