@@ -238,6 +238,7 @@ class Stage:
                     left = {name: most - offered.milli(name) for name, most in left.items()}
             documents = []
             machines = list(self.machines.values())
+            ordered = self.state.ordered and not left
             if left:  # what a quota leaves goes elsewhere while an offer of it is refused
                 machines.sort(key=lambda machine: self._refused.get(machine.id, 0))
             for machine in machines:
@@ -246,7 +247,7 @@ class Stage:
                 if document is None:
                     continue
                 offered = Resources.from_json(document["resources"])
-                kept = self.state.ordered and self._refusals.keep_back(machine.id, role, offered, self._now_s)
+                kept = ordered and self._refusals.keep_back(machine.id, role, offered, self._now_s)
                 if not kept:
                     documents.append(document)
                     self._offers[offer_id] = machine.id, role, offered
