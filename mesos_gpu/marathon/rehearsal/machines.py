@@ -5,15 +5,12 @@ Source: Mesos' endpoint /slaves (src/master/http.cpp), which the documents are o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from mesos_gpu.errors import BadResources
-from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.mesos.clients.agents import SCALARS, read_agent
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import AgentId, OfferId, Role
@@ -149,10 +146,3 @@ def limits_of(roles: Sequence[Mapping[str, Any]]) -> dict[Role, dict[str, int]]:
                 str(name): round(float(limit) * 1000) for name, limit in limits.items()
             }
     return found
-
-
-def readable(documents: Sequence[OfferDocument]) -> Iterator[Offer]:
-    """Yield the offers that can be read: the others are declined when they are looked at."""
-    for document in documents:
-        with suppress(BadResources, KeyError):
-            yield Offer.from_json(document)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from itertools import count
 from typing import Any
@@ -16,21 +17,22 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.decisions import lifecycle
 from mesos_gpu.marathon.decisions.launching import next_launch_s
 from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.checks import health_probes, readiness_probe
 from mesos_gpu.marathon.matching.linking import given_cards, sets_of, share_links
+from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.instances import Instance, Phase
 from mesos_gpu.marathon.model.task_ids import instance_of
-from mesos_gpu.marathon.rehearsal.machines import Machine, operated, readable
-from mesos_gpu.marathon.rehearsal.refusals import Refusals
-from mesos_gpu.marathon.state.actions import Action, Decline, Kill, Launch, Revive
+from mesos_gpu.marathon.rehearsal.machines import Machine, operated
+from mesos_gpu.marathon.state.actions import Action, Decline, Kill, Launch
 from mesos_gpu.marathon.state.events import Event, HealthChecked, Moment, Offered, ReadinessChecked, Status, Tick
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
-from mesos_gpu.mesos.documents import TaskInfo
+from mesos_gpu.mesos.documents import OfferDocument, TaskInfo
 from mesos_gpu.mesos.ids import AgentId, OfferId, Role, TaskId
 from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.resources import Resources
@@ -103,15 +105,12 @@ class Stage:
         self._cards: dict[TaskId, tuple[int, ...]] = {}
         self._refused: dict[AgentId, int] = {}
         """In the order in which their offers were declined last."""
-        self._refusals = Refusals(state.away)
-        self._comes_again = False
-        """Whether what was refused has been asked for, and is offered at once."""
         self._numbers = count(1)
         self._letters: deque[Event] = deque()
         self._lasts = lasts
         self._due: list[tuple[float, TaskId]] = []
         self._turned = False
-        for offer in (*readable(state.held), *(offer for offer, _ in state.queued)):
+        for offer in (*_readable(state.held), *(offer for offer, _ in state.queued)):
             self._offers[offer.id] = offer.agent_id, offer.role, offer.resources
 
     def settle_what_is_under_way(self) -> None:
@@ -137,8 +136,7 @@ class Stage:
         """Return another one that is as far as this one, and goes its own way from here."""
         other = copy(self)
         other.machines, other._holds, other._offers = dict(self.machines), dict(self._holds), dict(self._offers)
-        other._refused, other._cards = dict(self._refused), dict(self._cards)
-        other._refusals, other._ending = self._refusals.copy(), set(self._ending)
+        other._refused, other._cards, other._ending = dict(self._refused), dict(self._cards), set(self._ending)
         other.starts, other.ends, other._due = list(self.starts), list(self.ends), list(self._due)
         other._headroom = {role: dict(left) for role, left in self._headroom.items()}
         other._numbers, other._made = copy(self._numbers), copy(self._made)
@@ -184,16 +182,11 @@ class Stage:
                 quiet_from_s, done = self._now_s, len(self.starts) + len(self.ends)
             if until(self.state) or (not self.state.waiting and not self.state.releasing):
                 return
-            self._comes_again = False
-            if self._offer() or self._comes_again:
+            if self._offer():
                 continue
             # What waits in order is looked at every few seconds: when nothing came of it for a while nothing will.
             looks = self._now_s - quiet_from_s < patience_s
             next_s = self._next_s(looks=looks)
-            if self.state.ordered and looks:
-                again_s = quiet_from_s + self._settings.decline_offer_s
-                comes = self._refusals.ends_s(self._now_s, again_s)
-                next_s = min([*comes, *([] if next_s is None else [next_s])], default=None)
             times = [at_s for at_s in (next_s, self._due[0][0] if self._due else None) if at_s is not None]
             if not times or min(times) > self._begin_s + horizon_s:
                 return
@@ -238,18 +231,14 @@ class Stage:
                     left = {name: most - offered.milli(name) for name, most in left.items()}
             documents = []
             machines = list(self.machines.values())
-            ordered = self.state.ordered and not left
             if left:  # what a quota leaves goes elsewhere while an offer of it is refused
                 machines.sort(key=lambda machine: self._refused.get(machine.id, 0))
             for machine in machines:
                 offer_id = OfferId(f"rehearsal-{next(self._numbers)}")
                 document = None if machine.id in out else machine.offer(offer_id, role, left)
-                if document is None:
-                    continue
-                offered = Resources.from_json(document["resources"])
-                kept = ordered and self._refusals.keep_back(machine.id, role, offered, self._now_s)
-                if not kept:
+                if document is not None:
                     documents.append(document)
+                    offered = Resources.from_json(document["resources"])
                     self._offers[offer_id] = machine.id, role, offered
                     left = {name: most - offered.milli(name) for name, most in left.items()}
             if documents:
@@ -268,13 +257,10 @@ class Stage:
             match action:
                 case Launch():
                     self._launched(action)
-                case Decline(offer_ids=offer_ids, refuse_s=refuse_s):
+                case Decline(offer_ids=offer_ids):
                     for offer_id in offer_ids:
-                        agent_id, role, offered = self._offers.pop(offer_id, _NO_OFFER)
+                        agent_id, _, _ = self._offers.pop(offer_id, _NO_OFFER)
                         self._refused[agent_id] = next(self._numbers)
-                        self._refusals.refused(agent_id, role, offered, self._now_s + refuse_s)
-                case Revive():
-                    self._comes_again = self._refusals.lift(self._now_s)
                 case Kill(task_id=task_id):
                     self._killed(before, task_id)
                 case _:
@@ -289,18 +275,15 @@ class Stage:
                 self._letters.extend(self._checks(event.status["task_id"]["value"]))
 
     def _launched(self, launch: Launch) -> None:
-        agent_id, role, offered = self._offers.pop(launch.offer_id, _NO_OFFER)
-        offered = offered.unallocated()
+        agent_id, role, _ = self._offers.pop(launch.offer_id, _NO_OFFER)
         if agent_id in self.machines:
             self.machines[agent_id] = operated(self.machines[agent_id], launch.operations)
         for info in launch.task_infos:
-            offered -= self._starts(role, [info], Resources.from_json(info.get("executor", {}).get("resources", [])))
+            self._starts(role, [info], Resources.from_json(info.get("executor", {}).get("resources", [])))
         for group in launch.groups:
-            offered -= self._starts(role, group.task_infos, Resources.from_json(group.executor.get("resources", [])))
-        self._refusals.refused(agent_id, role, offered, self._now_s + launch.refuse_s)
+            self._starts(role, group.task_infos, Resources.from_json(group.executor.get("resources", [])))
 
-    def _starts(self, role: Role, infos: Sequence[TaskInfo], executor: Resources) -> Resources:
-        """Take note of an instance that starts; return what it takes."""
+    def _starts(self, role: Role, infos: Sequence[TaskInfo], executor: Resources) -> None:
         whole, agent_id = Resources(), infos[0]["agent_id"]["value"]
         sets = sets_of(self.machines[agent_id].attributes) if agent_id in self.machines else ()
         for at, info in enumerate(infos):
@@ -334,7 +317,6 @@ class Stage:
                 )
             )
             self._will_end(instance, 0.0)
-        return whole
 
     def _given_cards(self, sets: Sets, agent_id: AgentId, infos: Sequence[TaskInfo], count: int) -> tuple[int, ...]:
         """Return the cards that the tasks of an instance get together that starts here now; others have theirs."""
@@ -437,6 +419,13 @@ class Stage:
         ready = readiness_probe(spec, instance.task)
         if ready is not None:
             yield ReadinessChecked(task_id, ready.name, ready=True)
+
+
+def _readable(documents: Sequence[OfferDocument]) -> Iterator[Offer]:
+    """Yield the offers that can be read: the others are declined when they are looked at."""
+    for document in documents:
+        with suppress(BadResources, KeyError):
+            yield Offer.from_json(document)
 
 
 def _of_quota(role: str) -> Role:
