@@ -84,7 +84,8 @@ def wait(file: str) -> None:
         sys.exit(3)
 
     def size(_number: int, _frame: object) -> None:
-        print(f"size {os.get_terminal_size(1).columns}", flush=True)
+        # By the system's call: the signal may come while something is being printed.
+        os.write(1, f"size {os.get_terminal_size(1).columns}\n".encode())
 
     signal.signal(signal.SIGHUP, hang_up)
     signal.signal(signal.SIGWINCH, size)
