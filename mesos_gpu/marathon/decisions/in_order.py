@@ -24,7 +24,7 @@ from mesos_gpu.marathon.matching.matching import Match, Pool, Reason, Refusal, a
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.placing import MODEL, demand, machine, model
 from mesos_gpu.marathon.model.gangs import Membership
-from mesos_gpu.marathon.model.instances import ASKED, Instance, Phase, Task
+from mesos_gpu.marathon.model.instances import ASKED, INACTIVE, Instance, Phase, Task
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.given_back import SETTLE_S, GivenBack
 from mesos_gpu.marathon.state.queue_entry import Place
@@ -36,7 +36,7 @@ from mesos_gpu.queueing.decide import Decision, Start, decide
 from mesos_gpu.queueing.places import PREFERENCES, Preference, fewest_first
 from mesos_gpu.queueing.values import Ask, Running, rank_of, with_ended
 
-_IDLE = frozenset((Phase.SCHEDULED, Phase.ENDED, Phase.UNREACHABLE))
+_IDLE = INACTIVE | {Phase.UNREACHABLE}
 """In these an instance has no task that surely holds something."""
 _MASTER_PORT = PortWish(None, 0, "master", "tcp", ())
 

@@ -33,6 +33,10 @@ class Phase(str, Enum):
     ENDED = "Ended"
 
 
+INACTIVE = frozenset((Phase.SCHEDULED, Phase.ENDED))
+"""In these an instance has no task that may be alive somewhere."""
+
+
 COMING_UP = (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING)
 """A task was started, and does not run yet."""
 
@@ -270,7 +274,7 @@ class Instance(Struct, frozen=True):
     @property
     def active(self) -> bool:
         """Return whether it has a task that may be alive somewhere."""
-        return self.phase not in (Phase.SCHEDULED, Phase.ENDED)
+        return self.phase not in INACTIVE
 
     @property
     def resting(self) -> bool:
