@@ -2,7 +2,8 @@
 
 Every endpoint answers at `/x` and at `/PROCESS/x` (`/master/state`, `/slave(1)/state`), and trailing segments of a path
 are dropped until an endpoint fits: that is how `/api/v1/operator` is `/api/v1`. Whoever may not come in is refused
-before an endpoint is asked, and what endpoints raise becomes an answer in Mesos' words.
+before an endpoint is asked, and what endpoints raise becomes an answer in Mesos' words. `//x` is `/x`, and what is only
+looked at answers to every method, as there: there are clients that ask for `/tasks` by POST.
 Source: Mesos 3rdparty/libprocess/src/process.cpp (ProcessBase::consume, handlers by path), src/version, src/logging.
 """
 
@@ -57,6 +58,8 @@ STATUS_OF: Mapping[type[MesosGpuError], int] = {
 ANY_SEGMENT = "*"
 """Stands, in the name of an endpoint, for any one segment of a path; `segment` returns which it was."""
 _SEGMENT = web.RequestKey("mesos_gpu.segment", str)
+_ONLY_GET = frozenset({"flags", "containers", "monitor/statistics"})
+"""What Mesos shows to no other method once it has ACLs: their lists know a GET alone (src/common/http.cpp)."""
 
 
 class Parts(Struct, frozen=True):
@@ -72,7 +75,9 @@ class Parts(Struct, frozen=True):
     use_of: Callable[[str, str], str]
     """What an endpoint is for, by its name and the method asked: what guards it."""
     shown: Mapping[str, Handler] = field(default_factory=dict)
-    """Endpoints that are looked at: GET and HEAD."""
+    """Endpoints that are looked at, by any method, as in Mesos."""
+    own: Mapping[str, Handler] = field(default_factory=dict)
+    """Those that Mesos does not have: GET and HEAD."""
     called: Mapping[str, Handler] = field(default_factory=dict)
     """Endpoints that look at the method themselves."""
     home: Callable[[web.Request, bool], web.Response | None] | None = None
@@ -102,7 +107,11 @@ class OperatorFrame:
             **parts.files.handlers(),
             **parts.shown,
         }
-        self._endpoints: dict[str, Handler] = {name: only("GET", handler) for name, handler in shown.items()}
+        self._endpoints: dict[str, Handler] = {
+            name: only("GET", handler) if acls.active and name in _ONLY_GET else handler
+            for name, handler in shown.items()
+        }
+        self._endpoints.update({name: only("GET", handler) for name, handler in parts.own.items()})
         self._endpoints.update(parts.called)
 
     def make_app(self) -> web.Application:
@@ -173,9 +182,8 @@ class OperatorFrame:
 
     def _find(self, path: str) -> tuple[str, Handler, str] | None:
         """Return what answers a path: the endpoint's name, its handler, and the segment that its name leaves open."""
-        segments = path.split("/")
-        if segments[0] == self._parts.process_id:
-            segments = segments[1:]
+        first, _, rest = path.partition("/")
+        segments = (rest if first == self._parts.process_id else path).strip("/").split("/")
         while segments:
             for name, segment in self._names(segments):
                 handler = self._endpoints.get(name)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from aiohttp import web
@@ -27,6 +28,7 @@ from mesos_gpu.errors import (
     TimeIsUp,
     Unavailable,
 )
+from mesos_gpu.mesos.security.authorization import OPEN, Acls
 from mesos_gpu.process.build import PACKAGE, build
 from mesos_gpu.process.operator_frame import ANY_SEGMENT, Handler, only, segment, status_of
 from mesos_gpu.process.system_metrics import system_metrics
@@ -77,6 +79,7 @@ async def test_master_and_agent_answer_as_recorded(path: str) -> None:
         ("/a", "a"),
         (f"/{PROCESS}/a", "a"),
         ("/a/", "a"),
+        (f"/{PROCESS}//a", "a"),
         ("/a/x/y", "a"),
         ("/a/b", "a/b"),
         (f"/{PROCESS}/a/b/x", "a/b"),
@@ -92,6 +95,16 @@ async def test_paths_are_folded_until_an_endpoint_fits(path: str, name: str | No
     names = ("a", "a/b", "g", f"g/{ANY_SEGMENT}/ok")
     async with served(frame_app({known: says(known) for known in names})) as client:
         assert (await get(client, path))[:2] == ((200, name) if name else (404, "404 Not Found."))
+
+
+async def test_what_is_looked_at_answers_to_every_method_until_lists_say_who_may_see_it() -> None:
+    for acls, of_flags in ((OPEN, 200), (Acls(), 405)):
+        app = frame_app({"state": says("it"), "containers": says("them")}, acls=acls)
+        async with served(app) as client:
+            assert await get(client, "/state", "POST") == (200, "it", ANY)
+            for path in ("/flags", "/containers"):
+                assert (await get(client, path, "PUT"))[0] == of_flags
+                assert (await get(client, path))[0] == 200
 
 
 async def test_the_segment_that_a_name_leaves_open_is_told() -> None:

@@ -50,6 +50,8 @@ _REALMS = {
 _USES = {
     **dict.fromkeys(("health", "version", "system/stats.json", "help"), NOBODY_ASKED),
     **dict.fromkeys(("api/v1", "logging/toggle"), READWRITE),
+    **dict.fromkeys(("state", "flags", "metrics/snapshot", "containers", "monitor/statistics"), READONLY),
+    **dict.fromkeys(("files/browse", "files/read", "files/download", "files/debug"), READONLY),
     "api/v1/executor": EXECUTORS,
 }
 

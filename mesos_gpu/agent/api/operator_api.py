@@ -82,10 +82,8 @@ class OperatorApi:
                     "state": self._state,
                     "containers": containers.containers,
                     "monitor/statistics": containers.statistics,
-                    **gpus.shown(),
-                    **leases.shown(),
-                    **stored.shown(),
                 },
+                own={**gpus.shown(), **leases.shown(), **stored.shown()},
                 called={
                     "api/v1": lambda request: self._v1.handle(request),
                     "api/v1/executor": executors.handle,

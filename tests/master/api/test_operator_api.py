@@ -355,7 +355,7 @@ async def test_an_operator_may_tear_a_framework_down(box: Box) -> None:
 async def test_what_cannot_be_answered_says_so(box: Box) -> None:
     response, _ = await box.post({"type": "GET_HEALTH"}, Accept="text/html")
     assert response.status == 406
-    for method, path in [("POST", "/state"), ("GET", "/api/v1"), ("GET", "/teardown")]:
+    for method, path in [("GET", "/api/v1"), ("GET", "/teardown"), ("POST", "/maintenance/status")]:
         async with box.session.request(method, box.master.url + path) as answer:
             assert answer.status == 405
     response, body = await box.get("/")
