@@ -48,7 +48,7 @@ def role_problem(role: str) -> str | None:
     if role == "*":
         return None
     if not role:
-        return "Empty role name is invalid"
+        return "Role names cannot be the empty string"
     if role.startswith("/"):
         return f"Role '{role}' cannot start with a slash"
     if role.endswith("/"):

@@ -1,7 +1,8 @@
 """JSON as Mesos reads it, made what the protobuf library reads; and Mesos' words for what neither does.
 
 Mesos takes an object or a string where a list is expected as a list of one, `null` as absent, a number with a fraction
-as an integer cut off, numbers in strings, and the duration of the protobuf library as an object of seconds and nanos.
+as an integer cut off, numbers, `true` and `false` in strings, and the duration of the protobuf library as an object of
+seconds and nanos.
 Source: Mesos 3rdparty/stout/include/stout/protobuf.hpp, internal::Parser.
 
 Most of it needs none of that, and is read by `codec.shapes`.
@@ -12,7 +13,9 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import re
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -21,6 +24,10 @@ from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos.descriptors import DURATION, FLOATS, INTEGERS
 from mesos_gpu.mesos.resource import Document
 
+_LITERALS = {"true": True, "false": False, "null": None}
+_NUMBER = re.compile(r"-?[0-9][0-9eE.+-]*", re.ASCII)
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
+_NO_NAME = " "
 _BITS = {"INT32": 31, "INT64": 63, "UINT32": 32, "UINT64": 64}
 
 
@@ -91,24 +98,54 @@ def _number(field: FieldDescriptor, value: float) -> Any:
 
 
 def _string(field: FieldDescriptor, value: str) -> Any:
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return value
     if field.type == FieldDescriptor.TYPE_BYTES:
-        try:
-            base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError):
-            raise ProtocolError(f"Failed to base64 decode bytes field '{field.name}'") from None
-        return value
-    if field.type == FieldDescriptor.TYPE_STRING or field.enum_type is not None:
-        return value
+        return _base64(field, value)
+    if field.enum_type is not None:
+        # The library takes the number of a value in a string, which Mesos takes for a name that nobody has.
+        return value if value in field.enum_type.values_by_name else _NO_NAME
+    if field.cpp_type in FLOATS and value in ("Infinity", "-Infinity"):
+        return value  # JSON has no infinity: the limit of a task without one travels as the text
     if field.cpp_type in INTEGERS | FLOATS:
-        try:
-            if field.cpp_type not in FLOATS:
-                return _in_range(field, int(value))
-            # JSON has no infinity: the limit of a task without one travels as the text.
-            number = float(value)
-            return number if math.isfinite(number) else value
-        except ValueError:
-            pass
+        return _number(field, _parsed(field, value, "number"))
+    if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
+        return _parsed(field, value, "boolean")
     raise _unexpected(field, value)
+
+
+def _base64(field: FieldDescriptor, value: str) -> str:
+    try:
+        base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        wrong = _NOT_BASE64.search(value)
+        why = f": Invalid character '{wrong[0]}'" if wrong else ""
+        raise ProtocolError(f"Failed to base64 decode bytes field '{field.name}'{why}") from None
+    return value
+
+
+def _parsed(field: FieldDescriptor, text: str, wanted: str) -> Any:
+    """Return the number or the boolean that a string holds."""
+    said = text.strip()
+    found: Any = _LITERALS.get(said, text)
+    if _NUMBER.fullmatch(said):
+        try:
+            found = int(said) if said.lstrip("-").isdecimal() else float(said)
+        except ValueError:  # such as 1-2, or thousands of digits
+            pass
+    if found is text:
+        why = f"syntax error at line 1 near: {_rest(said)}"
+    elif _kind(found) == wanted:
+        return found
+    else:
+        why = "Unexpected JSON type parsed"
+    raise ProtocolError(f"Failed to parse '{text}' as a JSON {wanted} for field '{field.name}': {why}")
+
+
+def _rest(text: str) -> str:
+    """Return where Mesos' parser stopped: it reads a literal as long as the letters are its own."""
+    literal = next((word for word in _LITERALS if text[:1] == word[0]), "")
+    return text[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, literal, strict=False))) :]
 
 
 def _in_range(field: FieldDescriptor, value: int) -> int:

@@ -21,7 +21,17 @@ CHANGED = (
     *("/reserve", "/unreserve", "/create-volumes", "/destroy-volumes", "/teardown", "/api/v1", "/api/v1/scheduler"),
 )
 ODD = (
-    *("/master/state", "/master/state/", "//state", "/master//state", "//master/state", "/state/more", "/master", "/nothing", "/files"),
+    *(
+        "/master/state",
+        "/master/state/",
+        "//state",
+        "/master//state",
+        "//master/state",
+        "/state/more",
+        "/master",
+        "/nothing",
+        "/files",
+    ),
     *("/tasks/?task_id=a&framework_id=b", "/tasks?limit=x", "/state?jsonp=f", "/metrics", "/logging"),
 )
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")

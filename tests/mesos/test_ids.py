@@ -30,7 +30,7 @@ def test_ids_are_single_path_components(text: str, problem: str | None) -> None:
         ("*", None),
         ("slave_public", None),
         ("a/b/c", None),
-        ("", "Empty role name is invalid"),
+        ("", "Role names cannot be the empty string"),
         ("/a", "Role '/a' cannot start with a slash"),
         ("a/", "Role 'a/' cannot end with a slash"),
         ("a//b", "Role 'a//b' cannot contain two adjacent slashes"),

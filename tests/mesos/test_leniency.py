@@ -75,8 +75,11 @@ def test_a_duration_that_says_nothing_known_is_refused_rather_than_taken_for_non
         ({"revive": [1]}, "Not expecting a JSON array for field 'revive'"),
         ({"revive": {"roles": [1]}}, "Not expecting a JSON number for field 'roles'"),
         ({"framework_id": {"value": 7}}, "Not expecting a JSON number for field 'value'"),
-        ({"decline": {"filters": {"refuse_seconds": "x"}}}, "Not expecting a JSON string for field 'refuse_seconds'"),
-        ({"acknowledge": {**ACKNOWLEDGE, "uuid": "%%"}}, "Failed to base64 decode bytes field 'uuid'"),
+        (
+            {"acknowledge": {**ACKNOWLEDGE, "uuid": "A%"}},
+            "Failed to base64 decode bytes field 'uuid': Invalid character '%'",
+        ),
+        ({"acknowledge": {**ACKNOWLEDGE, "uuid": "AAE"}}, "Failed to base64 decode bytes field 'uuid'"),
         (
             {"kill": {"kill_policy": {"grace_period": {"nanoseconds": 2**63}}}},
             "Not expecting the number 9223372036854775808 for field 'nanoseconds': it does not fit int64",
@@ -87,6 +90,47 @@ def test_what_a_field_cannot_hold_is_refused_in_mesos_words(document: dict[str, 
     assert messages.check(CALL, document) == f"{CALL}: {words}"
     with pytest.raises(ProtocolError, match=r"^mesos"):
         messages.normalize(CALL, document)
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ("true", True),
+        (" false ", False),
+        ("2", "number"),
+        ("null", "number"),
+        ("yes", "yes"),
+        ("trick", "ick"),
+        ("", ""),
+    ],
+)
+def test_a_boolean_may_stand_in_a_string(text: str, taken: bool | str) -> None:
+    assert_parsed(
+        {"subscribe": {"framework_info": {"user": "u", "name": "n", "checkpoint": text}}}, "checkpoint", text, taken
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [("1e1", 10.0), (" 5", 5.0), ("-2", -2.0), ("true", "boolean"), ("+5", "+5"), ("1-2", "1-2"), ("ten", "en")],
+)
+def test_a_number_may_stand_in_a_string(text: str, taken: float | str) -> None:
+    assert_parsed({"decline": {"filters": {"refuse_seconds": text}}}, "refuse_seconds", text, taken)
+
+
+def assert_parsed(document: dict[str, Any], field: str, text: str, taken: float | str) -> None:
+    """`taken` is the value, the kind of what stands there instead, or where the parser stops."""
+    if not isinstance(taken, str):
+        assert f"{field!r}: {taken}" in str(messages.normalize(CALL, document))
+        return
+    why = "Unexpected JSON type parsed" if taken in ("number", "boolean") else f"syntax error at line 1 near: {taken}"
+    kind = "boolean" if field == "checkpoint" else "number"
+    words = f"Failed to parse '{text}' as a JSON {kind} for field '{field}': {why}"
+    assert messages.check(CALL, document) == f"{CALL}: {words}"
+
+
+def test_the_number_of_a_value_in_a_string_is_no_name_of_it() -> None:
+    assert messages.normalize(CALL, {"type": "1"}) == {}
 
 
 def test_a_document_nested_without_end_is_refused() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from operator import is_
 from typing import Any, TypeAlias
 
@@ -110,11 +110,12 @@ def minimums_of(offer_filters: Mapping[str, Any]) -> dict[str, tuple[Quantities,
     return found
 
 
-def offer_filters_problem(offer_filters: Mapping[str, Any], roles: Sequence[str]) -> str | None:
-    """Return why `FrameworkInfo.offer_filters` are refused, in Mesos' words; None when they are fine."""
-    for role, filters in offer_filters.items():
-        if role not in roles:
-            return f"Offer filters specify a role '{role}' not contained in the roles"
+def offer_filters_problem(offer_filters: Mapping[str, Any]) -> str | None:
+    """Return why `FrameworkInfo.offer_filters` are refused, in Mesos' words; None when they are fine.
+
+    As there, they may name roles that the framework does not have: those count once it has them.
+    """
+    for filters in offer_filters.values():
         for need in filters.get("min_allocatable_resources", {}).get("quantities", ()):
             if not need.get("quantities"):
                 return "Invalid offer filters: Resource quantities must contain at least one quantity"

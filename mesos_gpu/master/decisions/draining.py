@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mesos_gpu.errors import BadInput
+from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.master.decisions import operations
 from mesos_gpu.master.decisions.agents import end_task, tell_agent_lost
 from mesos_gpu.master.events.stored import AgentDeactivated, AgentDrained, AgentGone, AgentReactivated, NothingStored
@@ -69,7 +69,6 @@ def deactivated(state: MasterState, agent_id: AgentId, drain: Drain | None) -> l
 
 def reactivate(state: MasterState, agent_id: AgentId) -> list[Action]:
     """REACTIVATE_AGENT: offers again. Raises BadInput while it drains, and for one that is not deactivated."""
-    _check_known(state, agent_id)
     if agent_id not in state.deactivated:
         raise BadInput("Agent is not deactivated")
     draining = state.deactivated[agent_id]
@@ -91,11 +90,12 @@ def reactivated(state: MasterState, agent_id: AgentId) -> list[Action]:
 def mark_gone(state: MasterState, agent_id: AgentId, now: Moment) -> list[Action]:
     """MARK_AGENT_GONE: it is shut down and can never come back; its tasks are TASK_GONE_BY_OPERATOR.
 
-    Nothing happens the second time. Raises BadInput for an agent nobody knows.
+    Nothing happens the second time. Raises NotFound for an agent nobody knows.
     """
     if agent_id in state.gone:
         return []
-    _check_known(state, agent_id)
+    if not _is_known(state, agent_id):
+        raise NotFound(f"Agent '{agent_id}' not found")
     if agent_id in state.transitions.marking_gone:
         return [Store(Nothing(), NothingStored())]  # answered when it is so
     state.transitions.marking_gone.add(agent_id)

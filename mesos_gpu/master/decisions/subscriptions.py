@@ -244,7 +244,7 @@ def _offers_problem(state: MasterState, info: Mapping[str, Any], wanted: Mapping
     strangers = [role for role in roles if not state.is_listed(role)]
     if strangers:
         return f"Roles {{ {', '.join(strangers)} }} are not present in the master's --roles"
-    return offer_filters_problem(info.get("offer_filters", {}), roles) or constraints.problem(wanted, roles)
+    return offer_filters_problem(info.get("offer_filters", {})) or constraints.problem(wanted, roles)
 
 
 def principal_problem(framework: Framework, info: Mapping[str, Any]) -> str | None:

@@ -224,8 +224,9 @@ def guaranteed(quotas: Mapping[Role, Quota]) -> dict[str, int]:
 
 
 def text_of(quantities: Quantities) -> str:
-    """Return quantities as Mesos prints them, by name: `cpus:2; mem:23081`."""
-    return "; ".join(f"{name}:{scalar_text(quantities[name])}" for name in sorted(quantities) if quantities[name])
+    """Return quantities as Mesos prints them, by name: `cpus:2; mem:23081`, and `{}` for none."""
+    shown = (f"{name}:{scalar_text(quantities[name])}" for name in sorted(quantities) if quantities[name])
+    return "; ".join(shown) or "{}"
 
 
 def _amounts(scalars: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
@@ -253,4 +254,4 @@ def _number(value: float) -> str:
 
 def _map_text(scalars: Mapping[str, Mapping[str, Any]]) -> str:
     shown = (f"{name}: {_number(float(scalar.get('value', 0.0)))}" for name, scalar in sorted(scalars.items()))
-    return f"{{{', '.join(shown)}}}"
+    return f"{{ {', '.join(shown)} }}"

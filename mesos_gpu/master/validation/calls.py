@@ -5,6 +5,7 @@ Source: Mesos src/master/validation.cpp (scheduler::call::validate, framework::v
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -89,9 +90,10 @@ def _roles_problem(info: Mapping[str, Any]) -> str | None:
         return None if problem is None else f"'FrameworkInfo.role' is not a valid role: {problem}"
     if "role" in info:
         return "'FrameworkInfo.role' must not be set when the framework is MULTI_ROLE capable"
-    for index, role in enumerate(roles):
-        if role in roles[:index]:
-            return f"'FrameworkInfo.roles' contains duplicate items: {role}"
+    twice = sorted(role for role, count in Counter(roles).items() if count > 1)
+    if twice:
+        return f"'FrameworkInfo.roles' contains duplicate items: {{ {', '.join(twice)} }}"
+    for role in roles:
         problem = role_problem(role)
         if problem is not None:
             return f"'FrameworkInfo.roles' contains invalid role: {problem}"

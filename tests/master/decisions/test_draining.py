@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.errors import BadInput
+from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.master.decisions import updates
 from mesos_gpu.master.engine.registry import Registry
 from mesos_gpu.master.model.model import Agent, Framework
@@ -184,8 +184,8 @@ def test_tasks_of_an_unreachable_agent_that_is_given_up_end(
     [
         (lambda state, id: draining.deactivate(state, "nobody"), "Unknown agent"),
         (lambda state, id: draining.drain(state, "nobody", {}, NOW), "Unknown agent"),
-        (lambda state, id: draining.reactivate(state, "nobody"), "Unknown agent"),
-        (lambda state, id: draining.mark_gone(state, "nobody", NOW), "Unknown agent"),
+        (lambda state, id: draining.reactivate(state, "nobody"), "Agent is not deactivated"),
+        (lambda state, id: draining.mark_gone(state, "nobody", NOW), "Agent 'nobody' not found"),
         (lambda state, id: draining.reactivate(state, id), "Agent is not deactivated"),
         (lambda state, id: draining.drain(state, id, {"max_grace_period": {"seconds": -1}}, NOW), "non-negative"),
     ],
@@ -194,7 +194,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
     state: MasterState, agent: Agent, call: object, words: str
 ) -> None:
     assert callable(call)
-    with pytest.raises(BadInput, match=words):
+    with pytest.raises((BadInput, NotFound), match=words):
         call(state, agent.id)
     assert agent.active
     assert not state.gone
@@ -240,6 +240,9 @@ async def test_drain_and_reactivate_over_the_wire(tmp_path: Path) -> None:
         gone = await agent.message("ShutdownMessage")
         assert gone == {"message": "Agent has been marked gone"}
         assert await scheduler.operate("MARK_AGENT_GONE", agent_id) == (200, "")
-        assert await scheduler.operate("DEACTIVATE_AGENT", {"agent_id": {"value": "nosuch"}}) == (400, "Unknown agent")
+        nobody = {"agent_id": {"value": "nosuch"}}
+        assert await scheduler.operate("DEACTIVATE_AGENT", nobody) == (400, "Unknown agent")
+        assert await scheduler.operate("REACTIVATE_AGENT", nobody) == (400, "Agent is not deactivated")
+        assert await scheduler.operate("MARK_AGENT_GONE", nobody) == (404, "Agent 'nosuch' not found")
         await scheduler.close()
         await agent.stop()

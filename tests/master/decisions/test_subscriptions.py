@@ -267,7 +267,6 @@ def test_a_framework_may_want_smaller_offers_than_the_flag_says(state: MasterSta
             "Offer constraints specify `role_constraints` for a role 'web'",
         ),
         ({"offer_constraints": only({**MODEL, "predicate": {}})}, "Invalid offer constraints: A role * has an invalid"),
-        ({"offer_filters": {"web": {}}}, "Offer filters specify a role 'web'"),
         (
             {"offer_filters": {"*": {"min_allocatable_resources": {"quantities": [{}]}}}},
             "Resource quantities must contain at least one quantity",

@@ -52,7 +52,7 @@ def test_resources_are_shrunk_to_what_fits() -> None:
         (config(guarantees={"gpus": 2e12}), "values greater than 1 trillion (1000000000000) are not supported"),
         (
             config(guarantees={"gpus": 2}, limits={"gpus": 1}),
-            "'QuotaConfig.guarantees' {gpus: 2} is not contained within the 'QuotaConfig.limits' {gpus: 1}",
+            "'QuotaConfig.guarantees' { gpus: 2 } is not contained within the 'QuotaConfig.limits' { gpus: 1 }",
         ),
     ],
 )
