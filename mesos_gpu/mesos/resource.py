@@ -278,10 +278,11 @@ class Resource:
 @lru_cache(maxsize=4096)
 def milli(value: float | int | str | Decimal) -> int:
     """Return a scalar in thousandths, rounded half away from zero as `llround` does. Raises ValueError off the line."""
-    number = Decimal(repr(value) if isinstance(value, float) else str(value))
-    if not number.is_finite() or number.adjusted() > MAX_EXPONENT:
+    # Mesos multiplies the binary number, so that 4.0005 is 4.
+    number = Decimal(value * 1000.0) if isinstance(value, float) else Decimal(str(value)) * 1000
+    if not number.is_finite() or number.adjusted() > MAX_EXPONENT + 3:
         raise ValueError(f"{value} is not a finite number of reasonable size")
-    return int((number * 1000).quantize(Decimal(1), rounding=ROUND_HALF_UP))
+    return int(number.quantize(Decimal(1), rounding=ROUND_HALF_UP))
 
 
 def scalar_text(thousandths: int) -> str:

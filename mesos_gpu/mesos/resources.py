@@ -6,9 +6,11 @@ Source of the rules: Mesos src/common/resources.cpp and values.cpp.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from mesos_gpu.errors import BadResources
@@ -24,6 +26,7 @@ from mesos_gpu.mesos.resource import (
     amount_text,
     merge_ranges,
     milli,
+    scalar_text,
 )
 
 WHOLE = 1000
@@ -270,6 +273,8 @@ class Resources:
 
 
 NOTHING = Resources()
+_VALUES = {"SCALAR": "scalar", "RANGES": "ranges", "SET": "set"}
+_MOST = 1e15
 
 
 def validate(documents: Sequence[Mapping[str, Any]]) -> str | None:
@@ -287,14 +292,60 @@ def read_each(documents: Sequence[Mapping[str, Any]]) -> list[Resource]:
 
 
 def _read(document: Mapping[str, Any]) -> Resource:
+    try:
+        problem = _value_problem(document)
+        shown = None if problem is None else _text(document)
+    except (TypeError, KeyError, ValueError, AttributeError):
+        problem = None  # not of the shape of a message: said below
+    if problem is not None:
+        raise BadResources(f"Resource '{shown}' is invalid: {problem}")
     resource = Resource.from_json(document)
-    if isinstance(resource.amount, int) and resource.amount <= 0 and document["scalar"]["value"] != 0:
-        shown = str(replace(resource, amount=milli(document["scalar"]["value"])))
-        raise BadResources(f"Resource '{shown}' is invalid: Invalid scalar resource: value <= 0")
     problem = _reservations_problem(document) or _sharing_problem(resource)
     if problem is not None:
         raise BadResources(f"Resource '{resource}' is invalid: {problem}")
     return resource
+
+
+def _value_problem(document: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with name and value (the first half of Resources::validate), or None."""
+    kind = document.get("type")
+    if not document.get("name"):
+        return "Empty resource name"
+    if kind not in _VALUES:
+        return "Unsupported resource type"
+    mine = _VALUES[kind]
+    if mine not in document or any(other in document for other in _VALUES.values() if other != mine):
+        return f"Invalid {mine} resource"
+    if kind == "SCALAR":
+        value = document["scalar"]["value"]
+        negative = value != 0 and math.isfinite(value) and abs(value) < _MOST and milli(value) <= 0
+        return "Invalid scalar resource: value <= 0" if negative else None
+    if kind == "SET":
+        items = document["set"].get("item", [])
+        return "Invalid set resource: duplicated elements" if len(set(items)) < len(items) else None
+    pairs = sorted((int(one["begin"]), int(one["end"])) for one in document["ranges"].get("range", []))
+    if any(begin > end for begin, end in pairs):
+        return "Invalid ranges resource: begin > end"
+    if any(after <= end for (_, end), (after, _) in pairwise(pairs)):
+        return "Invalid ranges resource: overlapping ranges"
+    return None
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    """Return a Resource whose value is refused as Mesos prints it."""
+    role = document.get("allocation_info", {}).get("role")
+    allocated = "" if role is None else f"(allocated: {role})"
+    return f"{document.get('name', '')}{allocated}:{_value_text(document)}"
+
+
+def _value_text(document: Mapping[str, Any]) -> str:
+    kind = document.get("type")
+    if kind == "SET":
+        return f"{{{', '.join(document.get('set', {}).get('item', []))}}}"
+    if kind == "RANGES":
+        shown = (f"{one['begin']}-{one['end']}" for one in document.get("ranges", {}).get("range", []))
+        return f"[{', '.join(shown)}]"
+    return scalar_text(milli(document.get("scalar", {}).get("value", 0.0)))
 
 
 def _sharing_problem(resource: Resource) -> str | None:

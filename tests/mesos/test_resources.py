@@ -74,7 +74,16 @@ def test_range_subtraction_is_set_subtraction(a: tuple[tuple[int, int], ...], b:
 
 @pytest.mark.parametrize(
     ("value", "thousandths"),
-    [(1.5123, 1512), (1.001, 1001), (8.001, 8001), (0.1, 100), (1.0001, 1000), (0.0005, 1), (-1, -1000)],
+    [
+        (1.5123, 1512),
+        (1.001, 1001),
+        (8.001, 8001),
+        (0.1, 100),
+        (1.0001, 1000),
+        (0.0005, 1),
+        (4.0005, 4000),
+        (-1, -1000),
+    ],
 )
 def test_scalars_are_thousandths(value: float, thousandths: int) -> None:
     assert milli(value) == thousandths

@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from mesos_gpu.master.model.model import Agent, Framework, add
-from mesos_gpu.master.validation.validation import TASK_CHECKS, Launch, executor_problem, shares_cgroups
+from mesos_gpu.master.validation.validation import (
+    SHARING_EXECUTOR,
+    TASK_CHECKS,
+    Launch,
+    executor_problem,
+    says_of_cgroups,
+    shares_cgroups,
+)
 from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo
 from mesos_gpu.mesos.resource import scalar_text
 from mesos_gpu.mesos.resources import Resources, validate_gpus
@@ -50,7 +57,7 @@ class GroupLaunch(Struct, frozen=True):
 
 def group_problem(group: GroupLaunch) -> str | None:
     """Return why every task of the group gets TASK_ERROR, or None."""
-    return _tasks_problem(group) or _executor_problem(group) or _fit_problem(group)
+    return _tasks_problem(group) or _executor_problem(group) or _fit_problem(group) or _cgroups_problem(group)
 
 
 def _tasks_problem(group: GroupLaunch) -> str | None:
@@ -61,14 +68,6 @@ def _tasks_problem(group: GroupLaunch) -> str | None:
         if problem is not None:
             return f"Task '{task_id}' is invalid: {problem}"
         seen.add(task_id)
-    for task in group.tasks:
-        if "executor" in task and task["executor"] != group.executor:
-            return (
-                f"The `ExecutorInfo` of task '{task['task_id']['value']}' is different from "
-                f"executor '{group.executor['executor_id']['value']}'"
-            )
-    if len({shares_cgroups(task, by_default=True) for task in group.tasks}) > 1:
-        return "Either all tasks of a task group share cgroups with their executor, or none"
     return None
 
 
@@ -80,10 +79,16 @@ def _task_problem(group: GroupLaunch, task: TaskInfo) -> str | None:
             return problem
     if "command" not in task:
         return "'TaskInfo.command' must be set for a task of a task group"
-    if task.get("container", {}).get("type") == "DOCKER":
+    container = task.get("container", {})
+    if container.get("network_infos") and task.get("health_check", {}).get("type") in ("HTTP", "TCP"):
+        return "HTTP and TCP health checks are not supported for nested containers not joining parent's network"
+    if container.get("type") == "DOCKER":
         return "Docker ContainerInfo is not supported on the task"
-    if shares_cgroups(task, by_default=True) and task.get("limits"):
-        return "Resource limits may not be set for tasks which share cgroups with their executor"
+    if task.get("limits") and shares_cgroups(task):
+        return (
+            "Resource limits may only be set for tasks within a task group when the 'share_cgroups' field is set to "
+            "'false'."
+        )
     return None
 
 
@@ -91,13 +96,31 @@ def _executor_problem(group: GroupLaunch) -> str | None:
     problem = executor_problem(group.executor, group.framework, group.agent)
     if problem is not None:
         return problem
+    if "type" not in group.executor:
+        return "'ExecutorInfo.type' must be set"
+    if group.executor["type"] not in ("CUSTOM", "DEFAULT"):
+        return "Unknown executor type"
+    if group.executor.get("container", {}).get("type") == "DOCKER":
+        return "Docker ContainerInfo is not supported on the executor"
     name, resources = group.executor["executor_id"]["value"], group.executor_resources
+    for task in group.tasks:
+        if "executor" in task and task["executor"] != group.executor:
+            return f"The `ExecutorInfo` of task '{task['task_id']['value']}' is different from executor '{name}'"
     for resource, words, least in (("cpus", "CPUs", MIN_CPUS_MILLI), ("mem", "memory", MIN_MEM_MILLI)):
         if resources.milli(resource) < least:
-            found = scalar_text(resources.milli(resource)) if resource in resources.names() else "None"
-            minimum = scalar_text(least) if resource == "cpus" else "32MB"
-            return f"Executor '{name}' uses less {words} ({found}) than the minimum required ({minimum})"
+            shown = scalar_text if resource == "cpus" else _bytes_text
+            found = shown(resources.milli(resource)) if resource in resources.names() else "None"
+            return f"Executor '{name}' uses less {words} ({found}) than the minimum required ({shown(least)})"
     return None if "disk" in resources.names() else f"Executor '{name}' uses no disk"
+
+
+def _bytes_text(mib_milli: int) -> str:
+    """Return thousandths of a MiB as Mesos prints bytes: in the largest unit that leaves nothing over."""
+    amount = mib_milli * 2**20 // 1000
+    for unit, size in (("TB", 2**40), ("GB", 2**30), ("MB", 2**20), ("KB", 2**10)):
+        if amount and amount % size == 0:
+            return f"{amount // size}{unit}"
+    return f"{amount}B"
 
 
 def _fit_problem(group: GroupLaunch) -> str | None:
@@ -109,5 +132,16 @@ def _fit_problem(group: GroupLaunch) -> str | None:
         return (
             f"Total resources {required} required by task group and its executor are more than "
             f"available {group.available}"
+        )
+    return None
+
+
+def _cgroups_problem(group: GroupLaunch) -> str | None:
+    if says_of_cgroups(group.executor):
+        return SHARING_EXECUTOR
+    if len({shares_cgroups(task) for task in group.tasks}) > 1:
+        return (
+            "If set, the value of 'share_cgroups' must be the same for all tasks in each task group and under a single "
+            "executor"
         )
     return None

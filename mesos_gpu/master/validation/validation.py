@@ -5,7 +5,7 @@ Source: Mesos src/master/validation.cpp, namespace task; src/common/validation.c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,12 +17,14 @@ from mesos_gpu.master.validation.operation_asked import disk_problem
 from mesos_gpu.master.validation.volume_validation import persistence_problem
 from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import id_problem
+from mesos_gpu.mesos.infos import check_problem, command_problem, container_problem, health_check_problem
 from mesos_gpu.mesos.resource import Resource
-from mesos_gpu.mesos.resources import Resources, read_each, validate, validate_gpus
+from mesos_gpu.mesos.resources import Resources, read_each, validate_gpus
 
+SHARING_EXECUTOR = "The 'share_cgroups' field cannot be set to 'true' on executor containers"
 LIMITABLE = frozenset({"cpus", "mem"})
-_CHECK_BODIES = {"COMMAND": "command", "HTTP": "http", "TCP": "tcp"}
-_NOT_NEGATIVE = ("delay_seconds", "interval_seconds", "timeout_seconds", "grace_period_seconds")
+_REQUESTS = {"cpus": ("CPU", "cpu"), "mem": ("memory", "memory")}
+"""How Mesos calls a limit and its request, at the beginning of a sentence and in it."""
 
 
 class Launch(Struct, frozen=True, dict=True):
@@ -68,8 +70,10 @@ def _id(launch: Launch) -> str | None:
 
 def _unique(launch: Launch) -> str | None:
     task_id = launch.task["task_id"]["value"]
-    if task_id in launch.framework.tasks or task_id in launch.framework.unreachable:
+    if task_id in launch.framework.tasks:
         return f"Task has duplicate ID: {task_id}"
+    if task_id in launch.framework.unreachable:
+        return f"Task reuses the ID of an unreachable task: {task_id}"
     return None
 
 
@@ -87,31 +91,17 @@ def _kill_policy(launch: Launch) -> str | None:
 
 def _max_completion_time(launch: Launch) -> str | None:
     limit = launch.task.get("max_completion_time", {})
-    return "Task's 'max_completion_time' must be non-negative" if limit.get("nanoseconds", 0) < 0 else None
+    return "Task's `max_completion_time` must be non-negative" if limit.get("nanoseconds", 0) < 0 else None
 
 
 def _check(launch: Launch) -> str | None:
-    problem = _check_problem(launch.task.get("check"), "CheckInfo")
+    problem = check_problem(launch.task["check"]) if "check" in launch.task else None
     return None if problem is None else f"Task uses invalid check: {problem}"
 
 
 def _health_check(launch: Launch) -> str | None:
-    problem = _check_problem(launch.task.get("health_check"), "HealthCheck")
+    problem = health_check_problem(launch.task["health_check"]) if "health_check" in launch.task else None
     return None if problem is None else f"Task uses invalid health check: {problem}"
-
-
-def _check_problem(check: Mapping[str, Any] | None, kind: str) -> str | None:
-    if check is None:
-        return None
-    if check.get("type", "UNKNOWN") not in _CHECK_BODIES:
-        return f"'{kind}' must specify 'type'"
-    body = _CHECK_BODIES[check["type"]]
-    if body not in check:
-        return f"Expecting '{body}' to be set for {check['type']} {'check' if kind == 'CheckInfo' else 'health check'}"
-    for name in _NOT_NEGATIVE:
-        if check.get(name, 0.0) < 0:
-            return f"Expecting '{name}' to be non-negative"
-    return None
 
 
 def _resources(launch: Launch) -> str | None:
@@ -119,19 +109,42 @@ def _resources(launch: Launch) -> str | None:
     if not documents:
         return "Task uses no resources"
     try:
-        resources = launch.asked
+        return resources_problem(launch.each, documents, "Task", "task")
     except BadResources as error:
         return str(error)
-    problem = validate_gpus(resources) or disk_problem(documents)
-    problem = problem or persistence_problem(launch.each) or _mix_problem(resources)
-    return None if problem is None else f"Task uses invalid resources: {problem}"
+
+
+def resources_problem(
+    each: Sequence[Resource], documents: Sequence[Mapping[str, Any]], who: str, of: str
+) -> str | None:
+    """Return what is wrong with what a task or an executor asks for, as that is written in documents and read."""
+    resources = Resources(each)
+    problem = validate_gpus(resources)
+    if problem is None:
+        problem = disk_problem(documents)
+        problem = problem and f"Invalid DiskInfo: {problem}"
+    if problem is not None:
+        return f"{who} uses invalid resources: {problem}"
+    problem = persistence_problem(each)
+    if problem is not None:
+        return f"{who} uses duplicate persistence ID: {problem}"
+    problem = _roles_problem(each)
+    if problem is not None:
+        return f"Invalid {of} resources: {problem}"
+    problem = _mix_problem(resources)
+    return None if problem is None else f"{who} mixes revocable and non-revocable resources: {problem}"
+
+
+def _roles_problem(each: Sequence[Resource]) -> str | None:
+    roles = dict.fromkeys(resource.allocation_role for resource in each)
+    if len(roles) < 2:
+        return None
+    first, other, *_ = roles
+    names = f"('{other}' and '{first}')"
+    return f"The resources have multiple allocation roles {names} but only one allocation role is allowed"
 
 
 def _mix_problem(resources: Resources) -> str | None:
-    roles = {resource.allocation_role for resource in resources}
-    if len(roles) > 1:
-        names = " and ".join(f"'{role}'" for role in sorted(map(str, roles)))
-        return f"The resources have multiple allocation roles ({names}) but only one allocation role is allowed"
     for name in resources.names():
         if len({resource.revocable for resource in resources if resource.name == name}) > 1:
             return f"Cannot use both revocable and non-revocable '{name}' at the same time"
@@ -139,38 +152,28 @@ def _mix_problem(resources: Resources) -> str | None:
 
 
 def _environment(launch: Launch) -> str | None:
-    command = launch.task.get("command", {})
-    problem = _environment_problem(command)
+    problem = command_problem(launch.task.get("command", {}))
     return None if problem is None else f"Task's `CommandInfo` is invalid: {problem}"
 
 
-def _environment_problem(command: Mapping[str, Any]) -> str | None:
-    for variable in command.get("environment", {}).get("variables", []):
-        kind = variable.get("type", "VALUE")
-        if kind == "VALUE" and "value" not in variable:
-            return f"Environment variable '{variable['name']}' of type 'VALUE' must have a value set"
-        if kind == "SECRET" and "secret" not in variable:
-            return f"Environment variable '{variable['name']}' of type 'SECRET' must have a secret set"
-    return None
-
-
 def _container(launch: Launch) -> str | None:
-    container = launch.task.get("container")
-    if container is not None and container["type"] == "DOCKER" and "docker" not in container:
-        return "Task's `ContainerInfo` is invalid: DockerInfo 'docker' is not set for DOCKER typed ContainerInfo"
-    return None
+    problem = container_problem(launch.task["container"]) if "container" in launch.task else None
+    return None if problem is None else f"Task's `ContainerInfo` is invalid: {problem}"
 
 
 def _limits(launch: Launch) -> str | None:
     limits = launch.task.get("limits", {})
     if limits and "TASK_RESOURCE_LIMITS" not in launch.agent.capabilities:
-        return f"Agent {launch.agent.id} is not capable of running tasks with resource limits"
-    strange = sorted(set(limits) - LIMITABLE)
-    if strange:
-        return f"Resource limits can only be set for cpus and mem, not for '{strange[0]}'"
-    for name, scalar in limits.items():
-        if float(scalar["value"]) < launch.asked.value(name):
-            return f"The {name} limit is less than the {name} request"
+        return "Agent is not capable of handling task resource limits"
+    if limits.keys() - LIMITABLE:
+        return "Only cpus and mem may be included in a task's resource limits"
+    for name, (begins, called) in _REQUESTS.items():
+        if name not in limits:
+            continue
+        if name not in launch.asked.names():
+            return f"When a {begins} limit is specified, a {begins} request must also be specified"
+        if float(limits[name]["value"]) < launch.asked.value(name):
+            return f"The {called} limit must be greater than or equal to the {called} request"
     return None
 
 
@@ -184,14 +187,18 @@ def _executor(launch: Launch) -> str | None:
     executor = launch.task.get("executor")
     if executor is None:
         return None
-    if executor.get("type", "CUSTOM") == "DEFAULT":
-        return "'ExecutorInfo.type' must be 'CUSTOM' for a task that is launched with LAUNCH; use LAUNCH_GROUP"
     # A scheduler may leave the framework out here, not in a group.
     named = {"framework_id": {"value": launch.framework.id}, **executor}
     problem = executor_problem(named, launch.framework, launch.agent)
-    if problem is None and (resources := Resources.from_json(executor.get("resources", []))).shared():
+    if problem is not None:
+        return problem
+    if executor.get("type", "CUSTOM") != "CUSTOM":
+        return "'ExecutorInfo.type' must be 'CUSTOM'"
+    if "command" not in executor:
+        return "'ExecutorInfo.command' must be set"
+    if (resources := Resources.from_json(executor.get("resources", []))).shared():
         return f"Executor resources {resources} should not contain any shared resources"
-    return problem
+    return SHARING_EXECUTOR if says_of_cgroups(executor) else None
 
 
 def executor_problem(executor: Mapping[str, Any], framework: Framework, agent: Agent) -> str | None:
@@ -204,20 +211,23 @@ def executor_problem(executor: Mapping[str, Any], framework: Framework, agent: A
 
 
 def _executor_shape_problem(executor: Mapping[str, Any], framework: Framework) -> str | None:
-    executor_id = executor["executor_id"]["value"]
-    problem = id_problem(executor_id)
-    if problem is not None:
-        return f"Executor ID is invalid: {problem}"
-    problem = _executor_type_problem(executor)
+    problem = _executor_type_problem(executor) or id_problem(executor["executor_id"]["value"])
     if problem is not None:
         return problem
-    framework_id = executor.get("framework_id", {}).get("value", "")
-    if framework_id != framework.id:
-        return f"ExecutorInfo has an invalid FrameworkID (Actual: {framework_id} vs Expected: {framework.id})"
     if executor.get("shutdown_grace_period", {}).get("nanoseconds", 0) < 0:
         return "ExecutorInfo's 'shutdown_grace_period' must be non-negative"
-    problem = _environment_problem(executor.get("command", {}))
-    return None if problem is None else f"Executor's `CommandInfo` is invalid: {problem}"
+    problem = command_problem(executor.get("command", {}))
+    if problem is not None:
+        return f"Executor's `CommandInfo` is invalid: {problem}"
+    problem = container_problem(executor["container"]) if "container" in executor else None
+    if problem is not None:
+        return f"Executor's `ContainerInfo` is invalid: {problem}"
+    if "framework_id" not in executor:
+        return "'ExecutorInfo.framework_id' must be set"
+    framework_id = executor["framework_id"]["value"]
+    if framework_id != framework.id:
+        return f"ExecutorInfo has an invalid FrameworkID (Actual: {framework_id} vs Expected: {framework.id})"
+    return None
 
 
 def _executor_type_problem(executor: Mapping[str, Any]) -> str | None:
@@ -225,7 +235,7 @@ def _executor_type_problem(executor: Mapping[str, Any]) -> str | None:
     if kind == "CUSTOM":
         return None if "command" in executor else "'ExecutorInfo.command' must be set for 'CUSTOM' executor"
     if kind != "DEFAULT":
-        return "Unknown executor type"
+        return None  # of a later Mesos; whoever launches it says whether it may be
     if "command" in executor:
         return "'ExecutorInfo.command' must not be set for 'DEFAULT' executor"
     container = executor.get("container", {"type": "MESOS"})
@@ -238,11 +248,10 @@ def _executor_type_problem(executor: Mapping[str, Any]) -> str | None:
 
 def _executor_resources_problem(executor: Mapping[str, Any]) -> str | None:
     documents = executor.get("resources", [])
-    problem = validate(documents)
-    if problem is None:
-        resources = Resources.from_json(documents)
-        problem = validate_gpus(resources) or _mix_problem(resources)
-    return None if problem is None else f"Executor uses invalid resources: {problem}"
+    try:
+        return resources_problem(read_each(documents), documents, "Executor", "executor")
+    except BadResources as error:
+        return f"Executor uses invalid resources: Invalid resources: {error}"
 
 
 def _executor_differs_problem(executor: Mapping[str, Any], framework: Framework, agent: Agent) -> str | None:
@@ -263,13 +272,21 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return rest[0] == rest[1] and resources[0] == resources[1]
 
 
-def shares_cgroups(task: Mapping[str, Any], *, by_default: bool = False) -> bool:
-    """Return whether a task asks for the cgroups of its executor; those of a group share them unless they say no."""
-    return bool(task.get("container", {}).get("linux_info", {}).get("share_cgroups", by_default))
+def says_of_cgroups(info: Mapping[str, Any]) -> bool | None:
+    """Return what a task or an executor says of `share_cgroups`, None when it says nothing."""
+    said: bool | None = info.get("container", {}).get("linux_info", {}).get("share_cgroups")
+    return said
+
+
+def shares_cgroups(task: Mapping[str, Any]) -> bool:
+    """Return whether a task of a group has the cgroups of its executor: unless it says no."""
+    return says_of_cgroups(task) is not False
 
 
 def _share_cgroups(launch: Launch) -> str | None:
-    return "Only tasks of a task group may share cgroups with their executor" if shares_cgroups(launch.task) else None
+    if says_of_cgroups(launch.task) is False:
+        return "Only tasks in a task group may have 'share_cgroups' set to 'false'"
+    return None
 
 
 def _fits(launch: Launch) -> str | None:
@@ -277,6 +294,13 @@ def _fits(launch: Launch) -> str | None:
     problem = validate_gpus(required)
     if problem is not None:
         return f"Task and its executor use invalid resources: {problem}"
+    together = [*launch.each, *read_each(launch.task.get("executor", {}).get("resources", []))]
+    problem = persistence_problem(together)
+    if problem is not None:
+        return f"Task and its executor use duplicate persistence ID: {problem}"
+    problem = _mix_problem(Resources(together))
+    if problem is not None:
+        return f"Task and its executor mix revocable and non-revocable resources: {problem}"
     if not launch.available.contains(required):
         return f"Total resources {required} required by task and its executor is more than available {launch.available}"
     return None

@@ -83,7 +83,8 @@ def test_task_errors_look_as_recorded(state: MasterState) -> None:
             *resources_of("cpus:0.1;mem:32"),
             {"name": "gpus", "type": "SCALAR", "scalar": {"value": float(gpus)}},
         ]
-        [answer] = statuses(launch(state, offer, task_info(agent, task_id) | {"resources": resources}))
+        sent = [{**one, "allocation_info": {"role": "slave_public"}} for one in resources]  # as in the recording
+        [answer] = statuses(launch(state, offer, task_info(agent, task_id) | {"resources": sent}))
         [expected] = [s for s in told if s["task_id"]["value"] == task_id]
         assert set(answer) == set(expected)
         for key in ("state", "message", "source", "reason", "task_id"):

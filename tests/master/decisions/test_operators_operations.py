@@ -129,7 +129,7 @@ def test_what_is_kept_is_shown_as_recorded(world: World) -> None:
 def test_a_task_may_not_name_a_volume_twice(world: World) -> None:
     task = task_info(world.agent, "t") | {"resources": [*resources_of("cpus:0.1"), volume(), volume()]}
     (refused,) = statuses(world.accept({"type": "LAUNCH", "launch": {"task_infos": [task]}}))
-    assert refused["message"] == "Task uses invalid resources: Persistence ID 'vol-1' is not unique"
+    assert refused["message"] == "Task uses duplicate persistence ID: Persistence ID 'vol-1' is not unique"
 
 
 def test_resources_of_two_offers_of_one_agent_make_one_reservation(world: World) -> None:

@@ -77,14 +77,14 @@ CASES: dict[str, tuple[Document, str | None]] = {
     ),
     "completion": (
         {"max_completion_time": {"nanoseconds": -1}},
-        "Task's 'max_completion_time' must be non-negative",
+        "Task's `max_completion_time` must be non-negative",
     ),
     "check": ({"check": {"type": "HTTP"}}, "Task uses invalid check: Expecting 'http' to be set for HTTP check"),
     "health": (
         {"health_check": {"type": "COMMAND", "command": {"value": "true"}, "delay_seconds": -1.0}},
         "Task uses invalid health check: Expecting 'delay_seconds' to be non-negative",
     ),
-    "health type": ({"health_check": {}}, "Task uses invalid health check: 'HealthCheck' must specify 'type'"),
+    "health type": ({"health_check": {}}, "Task uses invalid health check: HealthCheck must specify 'type'"),
     "environment": (
         {"command": {"value": "true", "environment": {"variables": [{"name": "A"}]}}},
         "Task's `CommandInfo` is invalid: Environment variable 'A' of type 'VALUE' must have a value set",
@@ -94,10 +94,13 @@ CASES: dict[str, tuple[Document, str | None]] = {
         "Task's `ContainerInfo` is invalid: DockerInfo 'docker' is not set for DOCKER typed ContainerInfo",
     ),
     "limit": ({"limits": {"cpus": {"value": "Infinity"}}}, None),
-    "low limit": ({"limits": {"mem": {"value": 1.0}}}, "The mem limit is less than the mem request"),
+    "low limit": (
+        {"limits": {"mem": {"value": 1.0}}},
+        "The memory limit must be greater than or equal to the memory request",
+    ),
     "strange limit": (
         {"limits": {"gpus": {"value": 1.0}}},
-        "Resource limits can only be set for cpus and mem, not for 'gpus'",
+        "Only cpus and mem may be included in a task's resource limits",
     ),
     "both": (
         {"executor": executor()},
@@ -110,12 +113,12 @@ CASES: dict[str, tuple[Document, str | None]] = {
                 scalar("mem", 32) | {"allocation_info": {"role": "b"}},
             ]
         },
-        "Task uses invalid resources: The resources have multiple allocation roles ('a' and 'b') but only one "
+        "Invalid task resources: The resources have multiple allocation roles ('b' and 'a') but only one "
         "allocation role is allowed",
     ),
     "revocable": (
         {"resources": [scalar("cpus", 1), scalar("cpus", 1) | {"revocable": {}}]},
-        "Task uses invalid resources: Cannot use both revocable and non-revocable 'cpus' at the same time",
+        "Task mixes revocable and non-revocable resources: Cannot use both revocable and non-revocable 'cpus' at the same time",
     ),
     "too many": (
         {"resources": [scalar("cpus", 0.1), scalar("gpus", 9)]},
@@ -142,23 +145,26 @@ def test_an_id_is_taken_while_its_task_lives_or_may_come_back(framework: Framewo
     framework.tasks["t"] = task
     assert problem(framework, agent, task_info(agent)) == "Task has duplicate ID: t"
     framework.unreachable["t"] = framework.tasks.pop("t")
-    assert problem(framework, agent, task_info(agent)) == "Task has duplicate ID: t"
+    assert problem(framework, agent, task_info(agent)) == "Task reuses the ID of an unreachable task: t"
 
 
 def test_limits_need_an_agent_that_knows_them(framework: Framework, agent: Agent) -> None:
     agent.capabilities = ()
     task = task_info(agent) | {"limits": {"cpus": {"value": 1.0}}}
-    assert problem(framework, agent, task) == f"Agent {agent.id} is not capable of running tasks with resource limits"
+    assert problem(framework, agent, task) == "Agent is not capable of handling task resource limits"
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
         ({}, None),
-        ({"executor_id": {"value": ".."}}, "Executor ID is invalid: '..' is disallowed"),
+        ({"executor_id": {"value": ".."}}, "'..' is disallowed"),
+        ({"type": "DEFAULT"}, "'ExecutorInfo.command' must not be set for 'DEFAULT' executor"),
+        ({"type": "UNKNOWN"}, "'ExecutorInfo.type' must be 'CUSTOM'"),
+        ({"container": {"type": "MESOS", "linux_info": {"share_cgroups": True}}}, "The 'share_cgroups' field cannot"),
         (
-            {"type": "DEFAULT"},
-            "'ExecutorInfo.type' must be 'CUSTOM' for a task that is launched with LAUNCH; use LAUNCH_GROUP",
+            {"container": {"type": "MESOS", "volumes": [{}]}},
+            "Executor's `ContainerInfo` is invalid: Invalid volume: Only",
         ),
         ({"framework_id": {"value": "other"}}, "ExecutorInfo has an invalid FrameworkID (Actual: other vs Expected: "),
         ({"shutdown_grace_period": {"nanoseconds": -1}}, "ExecutorInfo's 'shutdown_grace_period' must be non-negative"),
