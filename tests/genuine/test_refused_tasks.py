@@ -219,7 +219,7 @@ def operations(offer: Document, framework_id: str) -> list[Document]:
 
 
 async def refusals(box: MesosBox) -> dict[str, Answer]:
-    """Return how each task is refused, by its id, but for what is another's: ids, and how much there was at the moment."""
+    """Return how each task is refused, by its id, without what is not the same twice: ids, and how much there was."""
     async with subscribed(box) as framework:
         offer = await framework.offer(2)
         assert framework.id is not None

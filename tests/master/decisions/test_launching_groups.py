@@ -155,7 +155,7 @@ WRONG: list[tuple[Document, Document, Document, str]] = [
         {},
         {"limits": {"mem": {"value": 100.0}}},
         {},
-        "Task 'a' is invalid: Resource limits may only be set for tasks within a task group when the 'share_cgroups' field is set",
+        "Task 'a' is invalid: Resource limits may only be set for tasks within a task group",
     ),
     ({"command": {"value": "x"}}, {}, {}, "'ExecutorInfo.command' must not be set for 'DEFAULT' executor"),
     ({"type": "CUSTOM"}, {}, {}, "'ExecutorInfo.command' must be set for 'CUSTOM' executor"),

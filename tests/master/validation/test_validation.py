@@ -118,7 +118,8 @@ CASES: dict[str, tuple[Document, str | None]] = {
     ),
     "revocable": (
         {"resources": [scalar("cpus", 1), scalar("cpus", 1) | {"revocable": {}}]},
-        "Task mixes revocable and non-revocable resources: Cannot use both revocable and non-revocable 'cpus' at the same time",
+        "Task mixes revocable and non-revocable resources: Cannot use both revocable and non-revocable 'cpus' "
+        "at the same time",
     ),
     "too many": (
         {"resources": [scalar("cpus", 0.1), scalar("gpus", 9)]},
