@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.testing.box import MesosBox
@@ -104,6 +105,16 @@ class Framework:
     async def until(self, what: str, holds: Callable[[], object]) -> None:
         """Wait for what the box shows, while events go on being read into the queue."""
         await asyncio.to_thread(self.box.until, what, holds)
+
+
+@asynccontextmanager
+async def subscribed(box: MesosBox) -> AsyncIterator[Framework]:
+    framework = Framework(box)
+    try:
+        await framework.subscribe()
+        yield framework
+    finally:
+        await framework.scheduler.close()
 
 
 def task(offer: Document, task_id: str, line: str, *, gpus: float = 0) -> Document:

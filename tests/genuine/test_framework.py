@@ -6,8 +6,7 @@ Our own master goes through the same walks: what it answers is what they answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,22 +19,12 @@ from tests.genuine.frameworks import MakeFramework
 from tests.genuine.recorded_walk import INFO, OFFERS, OUTCOMES, TASKS, told
 from tests.genuine.recorded_walk import task as task_of_driver
 from tests.genuine.releases import Release, numbers
-from tests.genuine.scheduler import Framework, task
+from tests.genuine.scheduler import subscribed, task
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
 
 PINGS = {"agent_ping_timeout": "1secs", "max_agent_ping_timeouts": "3"}
 HALF = "Invalid 'gpus' resource: The 'gpus' resource must be an unsigned integer"
-
-
-@asynccontextmanager
-async def subscribed(box: MesosBox) -> AsyncIterator[Framework]:
-    framework = Framework(box)
-    try:
-        await framework.subscribe()
-        yield framework
-    finally:
-        await framework.scheduler.close()
 
 
 def gist(status: Document) -> tuple[str, str, str, str]:

@@ -15,8 +15,7 @@ from mesos_gpu.mesos.resource import Document
 from mesos_gpu.testing import MesosBox
 from tests.genuine.box import MakeBox
 from tests.genuine.releases import Release
-from tests.genuine.scheduler import Framework, task
-from tests.genuine.test_framework import subscribed
+from tests.genuine.scheduler import Framework, subscribed, task
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
 

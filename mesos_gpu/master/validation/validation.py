@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.master.model.model import Agent, Framework
+from mesos_gpu.master.validation.infos import check_problem, command_problem, container_problem, health_check_problem
 from mesos_gpu.master.validation.operation_asked import disk_problem
 from mesos_gpu.master.validation.volume_validation import persistence_problem
 from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import id_problem
-from mesos_gpu.mesos.infos import check_problem, command_problem, container_problem, health_check_problem
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources, read_each, validate_gpus
 

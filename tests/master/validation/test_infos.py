@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.mesos.infos import (
+from mesos_gpu.master.validation.infos import (
     Info,
     check_problem,
     command_problem,
