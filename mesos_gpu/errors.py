@@ -75,7 +75,11 @@ class InvalidApp(BadInput):
 
 
 class NotFound(MesosGpuError):
-    """The named thing does not exist."""
+    """The named thing does not exist. `named` says which for programs, where an API does: Metronome's."""
+
+    def __init__(self, message: str, **named: str) -> None:
+        super().__init__(message)
+        self.named = named
 
 
 class Forbidden(MesosGpuError):

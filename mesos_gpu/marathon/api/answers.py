@@ -137,6 +137,8 @@ def error_answer(error: MesosGpuError) -> web.Response:
     body: dict[str, Any] = {"message": str(error)}
     if isinstance(error, InvalidApp):
         body = {"message": error.stage, "details": _by_path(error.problems)}
+    elif isinstance(error, NotFound):
+        body |= error.named
     elif isinstance(error, Locked):
         body["deployments"] = [{"id": deployment_id} for deployment_id in error.deployments]
     elif isinstance(error, BadJson):

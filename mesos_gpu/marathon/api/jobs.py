@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 from uuid import UUID
 
 from aiohttp import web
@@ -17,6 +16,8 @@ from mesos_gpu.marathon.state.events import PutJob, PutSchedule, RemoveJob, Remo
 from mesos_gpu.marathon.views.job_views import job_view, queue_views, run_view, run_views, schedule_view, schedule_views
 from mesos_gpu.process.http import json_response
 
+_DEFINITION = ("schedules",)
+"""What is shown of a job beside its own fields where it is made, changed or removed: what defines it."""
 _EVERYTHING = ("schedules", "activeRuns", "history", "historySummary")
 
 
@@ -63,7 +64,7 @@ class JobsApi:
         """Create a job, with schedules where it has some."""
         document = await read_object(request)
         await self._scheduler.ask(PutJob(document, create=True))
-        return self._shown(str(document["id"]), _shown_parts(document), status=201)
+        return self._shown(str(document["id"]), status=201)
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer with one job."""
@@ -80,7 +81,7 @@ class JobsApi:
     async def remove(self, request: web.Request) -> web.Response:
         """Remove a job with its history."""
         job = self._job(request)
-        shown = job_view(self._scheduler.state, job, ())
+        shown = job_view(self._scheduler.state, job, _DEFINITION)
         await self._scheduler.ask(RemoveJob(job.id, flag(request, "stopCurrentJobRuns")))
         return json_response(shown)
 
@@ -145,15 +146,14 @@ class JobsApi:
             raise BadInput(f"'{job.id}' does not match the definition's id ('{document['id']}')")
         event = PutJob({**document, "id": job.id}, create=False, with_schedules=with_schedules)
         await self._scheduler.ask(event)
-        return self._shown(job.id, ("schedules",) if with_schedules else (), status=200)
+        return self._shown(job.id, status=200)
 
     def _list(self, embed: Collection[str]) -> web.Response:
         state = self._scheduler.state
         return json_response([job_view(state, job, embed) for job in state.jobs.values()])
 
-    def _shown(self, job_id: str, embed: Collection[str], *, status: int) -> web.Response:
-        state = self._scheduler.state
-        return json_response(job_view(state, self._named(job_id), embed), status=status)
+    def _shown(self, job_id: str, *, status: int) -> web.Response:
+        return json_response(job_view(self._scheduler.state, self._named(job_id), _DEFINITION), status=status)
 
     def _job(self, request: web.Request) -> Job:
         return self._named(request.match_info["job_id"])
@@ -161,25 +161,24 @@ class JobsApi:
     def _named(self, job_id: str) -> Job:
         job = self._scheduler.state.jobs.get(job_id)
         if job is None:
-            raise NotFound(f"Job '{job_id}' does not exist")
+            raise NotFound(f"Job '{job_id}' does not exist", id=job_id)
         return job
 
     def _run(self, job_id: str, run_id: str) -> Run:
         run = self._named(job_id).runs.get(run_id)
         if run is None:
-            raise NotFound(f"JobRun '{run_id}' does not exist")
+            raise NotFound(f"JobRun '{run_id}' does not exist", jobSpec=job_id, id=run_id)
         return run
 
     def _schedule(self, job_id: str, schedule_id: str) -> Schedule:
         schedule = self._named(job_id).schedules.get(schedule_id)
         if schedule is None:
-            raise NotFound(f"Schedule '{schedule_id}' does not exist")
+            raise NotFound(f"Schedule '{schedule_id}' does not exist", id=schedule_id)
         return schedule
 
 
 def _embed(request: web.Request) -> frozenset[str]:
-    return frozenset(part for text in request.query.getall("embed", []) for part in text.split(","))
-
-
-def _shown_parts(document: dict[str, Any]) -> tuple[str, ...]:
-    return ("schedules",) if document.get("schedules") else ()
+    asked = frozenset(part for text in request.query.getall("embed", []) for part in text.split(",") if part)
+    if asked - set(_EVERYTHING):
+        raise BadInput(f"Unknown embed options. Valid options are: {', '.join(_EVERYTHING)}")
+    return asked

@@ -43,7 +43,7 @@ def put_job(draft: Draft, event: PutJob) -> None:
     if event.create and before is not None:
         raise Conflict(f"Job '{before.id}' already exists")
     if not event.create and before is None:
-        raise NotFound(f"Job '{asked.definition['id']}' does not exist")
+        raise NotFound(f"Job '{asked.definition['id']}' does not exist", id=asked.definition["id"])
     schedules = {item.id: _timed(draft, before, item) for item in asked.schedules}
     kept = schedules if before is None or event.with_schedules else before.schedules
     _refuse_dependencies(draft, asked.definition, kept)
@@ -73,7 +73,7 @@ def put_schedule(draft: Draft, event: PutSchedule) -> None:
     if event.create and schedule.id in job.schedules:
         raise Conflict(f"Schedule '{schedule.id}' already exists")
     if not event.create and schedule.id not in job.schedules:
-        raise NotFound(f"Schedule '{schedule.id}' does not exist")
+        raise NotFound(f"Schedule '{schedule.id}' does not exist", id=schedule.id)
     _refuse_dependencies(draft, job.definition, [schedule])
     draft.jobs.put(job.id, job.with_schedule(_timed(draft, job, schedule)))
 
@@ -82,7 +82,7 @@ def remove_schedule(draft: Draft, event: RemoveSchedule) -> None:
     """Forget a schedule. Raises NotFound."""
     job = _existing(draft, event.job_id)
     if event.schedule_id not in job.schedules:
-        raise NotFound(f"Schedule '{event.schedule_id}' does not exist")
+        raise NotFound(f"Schedule '{event.schedule_id}' does not exist", id=event.schedule_id)
     left = {key: item for key, item in job.schedules.items() if key != event.schedule_id}
     draft.jobs.put(job.id, replace(job, schedules=left))
 

@@ -21,7 +21,7 @@ async def test_a_job_from_its_creation_to_its_end(marathon: Marathon) -> None:
     assert created.status == 201
     assert created.body["run"]["restart"] == {"policy": "NEVER"}
     assert (created.body["id"], created.body["run"]["gpus"], created.body["labels"]) == ("j", 1, {"a": "b"})
-    assert "schedules" not in created.body
+    assert created.body["schedules"] == []
     assert (await marathon.call("POST", "/v1/jobs", job())).status == 409
 
     run = await marathon.call("POST", "/v1/jobs/j/runs", {})
@@ -121,6 +121,32 @@ async def test_schedules_are_created_changed_and_carried_out(marathon: Marathon)
     await marathon.call("POST", "/v1/jobs/j/schedules", schedule())
     assert (await marathon.call("DELETE", "/v1/jobs/j/schedules/s")).status == 200
     assert await marathon.get("/v1/jobs/j/schedules") == []
+
+
+async def test_what_is_not_there_is_named_as_metronome_names_it(marathon: Marathon) -> None:
+    await marathon.call("POST", "/v1/jobs", job())
+    for method, path, named in (
+        ("GET", "/v1/jobs/x", {"id": "x"}),
+        ("GET", "/v1/jobs/j/schedules/x", {"id": "x"}),
+        ("DELETE", "/v1/jobs/j/schedules/x", {"id": "x"}),
+        ("POST", "/v1/jobs/j/runs/x/actions/stop", {"jobSpec": "j", "id": "x"}),
+    ):
+        body = (await marathon.call(method, path, None)).body
+        assert {key: value for key, value in body.items() if key != "message"} == named
+        assert "does not exist" in body["message"]
+
+
+async def test_what_defines_a_job_is_shown_when_it_is_changed_and_removed(marathon: Marathon) -> None:
+    await marathon.call("POST", "/v1/jobs", {**job(), "schedules": [schedule()]})
+    for answer in (await marathon.call("PUT", "/v1/jobs/j", job()), await marathon.call("DELETE", "/v1/jobs/j", None)):
+        assert [one["id"] for one in answer.body["schedules"]] == ["s"]
+        assert "activeRuns" not in answer.body
+
+
+async def test_an_unknown_part_to_embed_is_refused(marathon: Marathon) -> None:
+    answer = await marathon.call("GET", "/v1/jobs?embed=schedules,tasks", None)
+    assert answer.status == 400
+    assert answer.body["message"].startswith("Unknown embed options. Valid options are: schedules, activeRuns,")
 
 
 @pytest.mark.parametrize(
