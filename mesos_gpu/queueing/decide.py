@@ -21,7 +21,7 @@ class Start(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """What is done now. `fits`: how many members of its next unit have a place, for each that still waits."""
+    """What is done now. `fits`: how many members of its next unit have a place, for each that still waits, in order."""
 
     starts: tuple[Start, ...]
     promise: Promise | None
@@ -38,8 +38,12 @@ def decide(
     prefer: Callable[[str], Preference] = lambda ask: fewest_first,
     *,
     taking: bool = True,
+    promised: str | None = None,
 ) -> Decision:
     """Return who starts now, in the order of their ranks, each unit as a whole.
+
+    Of equal rank the one that was `promised` machines at the last look is before the others, or what it was promised
+    would be put off by whose id happens to sort first; then ids decide.
 
     For the first that does not fit, and will once others have ended, machines are kept; nobody starts on them who could
     delay it. `prefer` tells by which preference an ask's machines are chosen, `taking` whether somebody may give
@@ -54,7 +58,7 @@ def decide(
     """How many members fit of all that ask for the same, until something starts."""
     in_vain: set[tuple[object, ...]] = set()
     """Of those of which all members fit, who has no place beside what is kept; until something starts."""
-    for ask in sorted(asks, key=lambda each: (each.rank, each.id)):
+    for ask in sorted(asks, key=lambda each: (each.rank, each.id != promised, each.id)):
         same = ask.demand, ask.size, ask.one_per_host, ask.machines
         for number in range(ask.units):
             if same not in counted:

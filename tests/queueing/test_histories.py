@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -67,7 +67,9 @@ class Cluster:
     started: dict[str, float] = field(default_factory=dict)
     lost: int = 0
     promised: dict[str, float] = field(default_factory=dict)
-    """Until when the first was told that it starts, as long as nobody comes before it."""
+    """Until when the first was told that it starts, as long as nobody of less rank comes before it."""
+    first: str | None = None
+    """Whom the last look promised something."""
     ends: list[tuple[float, str, float]] = field(default_factory=list)
 
     def run(self) -> None:
@@ -84,7 +86,6 @@ class Cluster:
             while comes and comes[0][0] == self.now_s:
                 number = heapq.heappop(comes)[1]
                 self.waiting[number] = self.now_s
-                self.promised.clear()
             self.look()
         assert not self.waiting, f"{self.waiting} wait for ever"
         assert not self.running
@@ -110,8 +111,9 @@ class Cluster:
         while True:
             asks = [self.ask(number) for number in self.waiting]
             tasks = [task for unit in self.running.values() for task in unit]
-            found = decide(asks, self.free, tasks, self.now_s)
+            found = decide(asks, self.free, tasks, self.now_s, promised=self.first)
             self.check(asks, found)
+            self.first = found.promise.ask.id if found.promise is not None else None
             for start in found.starts:
                 self.start(start.ask, start.members)
             for unit in found.gives_way:
@@ -144,8 +146,8 @@ class Cluster:
             ranks = {ask.id: ask.rank for ask in left}
             ranks[number] = found.promise.ask.rank
             for earlier in self.promised.keys() - {number}:
-                assert earlier not in ranks or ranks[number] <= ranks[earlier], (
-                    "one of less rank was promised something"
+                assert earlier not in ranks or ranks[number] < ranks[earlier], (
+                    "another was promised something in its place"
                 )
                 del self.promised[earlier]
             assert at_s <= self.promised.get(number, inf), "a promise was put off"
@@ -188,7 +190,26 @@ def _together(machine: Machine, demands: list[Demand]) -> Machine:
     return machine
 
 
+SHARES_BECOME_EQUAL = [
+    *(Job(at_s=0, runs_s=1, gpus=0, one_per_host=False) for _ in range(8)),
+    Job(at_s=1, runs_s=1, gpus=4, priority=2),
+    Job(at_s=1, runs_s=1, gpus=1, size=3, priority=2, role="s"),
+    Job(at_s=0, runs_s=2, gpus=2, asked_s=2),
+]
+"""Job 9 is promised machines; job 8 comes to be of equal rank when the last task of its role ends."""
+COMES_LATER = [
+    Job(at_s=50, runs_s=5, gpus=4, priority=1),
+    Job(at_s=0, runs_s=60, gpus=4, asked_s=60),
+    Job(at_s=0, runs_s=51, gpus=4, asked_s=51),
+    Job(at_s=0, runs_s=60, gpus=1, asked_s=60),
+    Job(at_s=0, runs_s=5, gpus=4, asked_s=5),
+]
+"""Job 0 comes when job 4, which waits and has been promised a machine, has the rank that its priority gives it."""
+
+
 @settings(max_examples=examples(150))
 @given(st.lists(jobs(), min_size=1, max_size=14))
+@example(SHARES_BECOME_EQUAL)
+@example(COMES_LATER)
 def test_any_history_comes_to_an_end(listed: list[Job]) -> None:
     Cluster(listed).run()

@@ -88,6 +88,7 @@ class Look:
         """Start who is to start, and ask for the end of what gives way."""
         draft = self._draft
         settled = not draft.revive_due and draft.revived_s + SETTLE_S <= draft.now_s
+        promised = next((app_id for app_id, place in draft.places.items() if place.at_s is not None), None)
         while True:
             # The tasks come first: they tell which part of everything each role has.
             tasks = self._running()
@@ -96,7 +97,7 @@ class Look:
                 self._there.setdefault(str(task.agent_id), []).append(task)
             free = self._free(tasks)
             asked = [found for app_id in self._ready if (found := self._ask(app_id, free, tasks)) is not None]
-            decision = decide(asked, free, tasks, draft.now_s, self._prefer, taking=settled)
+            decision = decide(asked, free, tasks, draft.now_s, self._prefer, taking=settled, promised=promised)
             if not any(self._refused(start) for start in decision.starts):
                 break
         self._note(decision, asked)
@@ -355,15 +356,14 @@ class Look:
 
     def _note(self, decision: Decision, asked: Sequence[Ask]) -> None:
         """Keep for /v2/queue and `why` how near each is that waits."""
-        kept = decision.promise
-        order = sorted((ask for ask in asked if ask.id in decision.fits), key=lambda ask: (ask.rank, ask.id))
+        kept, sizes = decision.promise, {ask.id: ask.size for ask in asked}
         self._draft.places = {
-            ask.id: Place(
+            app_id: Place(
                 number,
-                decision.fits[ask.id],
-                ask.size,
-                kept.at_s if kept is not None and kept.ask.id == ask.id else None,
-                kept.ask.id if kept is not None and kept.ask.id != ask.id else None,
+                fits,
+                sizes[app_id],
+                kept.at_s if kept is not None and kept.ask.id == app_id else None,
+                kept.ask.id if kept is not None and kept.ask.id != app_id else None,
             )
-            for number, ask in enumerate(order, 1)
+            for number, (app_id, fits) in enumerate(decision.fits.items(), 1)
         }
