@@ -12,6 +12,7 @@ from math import inf
 from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions.choosing import Choice, worth_waiting
+from mesos_gpu.marathon.decisions.giving_way import place_first
 from mesos_gpu.marathon.decisions.in_order import Look
 from mesos_gpu.marathon.decisions.offer_queue import dequeued, enqueue, next_use_s, room_in_queue, runs_dry
 from mesos_gpu.marathon.decisions.offer_queue import use_queued as use_queue
@@ -178,6 +179,7 @@ def _take_in_order(
             draft.actions.append(Decline(declined, _refuse_s(draft, _next_backoff_s(draft))))
         return
     opened = [OpenOffer(draft, offer) for offer in alone]
+    most_s = place_first(draft, opened, ready)
     look = Look(draft, opened, ready, away)
     decision = look.carry_out()
     hold_s = draft.settings.gang_offer_hold_s
@@ -185,7 +187,7 @@ def _take_in_order(
         draft.held_until_s if draft.gathering else draft.now_s + hold_s * (1 - draft.pick() % 1000 / 1000 * _EARLIER)
     )
     resident = Ready({app_id: ids for app_id, ids in ready.items() if ready.specs[app_id].resident}, ready.specs)
-    refuse_s = _refuse_s(draft, _next_backoff_s(draft))
+    refuse_s = min(most_s, _refuse_s(draft, _next_backoff_s(draft)))
     if look.meant or (idle and any(decision.fits.values())):
         refuse_s = min(refuse_s, _PAUSE_S + draft.pick() % 1000 / 1000 * _PAUSE_MORE_S)
     held: list[OfferDocument] = []
@@ -243,19 +245,20 @@ def _use(
     ready = _ready_by_app(draft) if ready is None else ready
     backoff_s = _next_backoff_s(draft)
     opened, declined = [OpenOffer(draft, offer) for offer in offers], list(unread)
+    most_s = place_first(draft, opened, ready)
     choice = Choice(draft, opened)
     choice.place(ready)
     untried: list[Offer] = []
     for each in opened:
         each.fill(ready, choice.nowhere)
-        if each.close(_refuse_s(draft, backoff_s)):
+        if each.close(min(most_s, _refuse_s(draft, backoff_s))):
             continue
         if each.cut_short:
             untried.append(each.offer)
         else:
             declined.append(each.offer.id)
     if declined:
-        draft.actions.append(Decline(declined, _refuse_s(draft, backoff_s)))
+        draft.actions.append(Decline(declined, min(most_s, _refuse_s(draft, backoff_s))))
     return untried
 
 

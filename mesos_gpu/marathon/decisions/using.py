@@ -78,8 +78,19 @@ class OpenOffer:
         """Return what nothing has been started on."""
         return self._left
 
+    def set_aside(self, resources: Resources) -> None:
+        """Keep some of what is left from those that are tried next."""
+        self._take(resources)
+
+    def bring_back(self, resources: Resources) -> None:
+        """Let those that are tried next have what was set aside."""
+        self._changed(self._left + resources)
+
     def _take(self, taken: Resources) -> None:
-        self._left -= taken
+        self._changed(self._left - taken)
+
+    def _changed(self, left: Resources) -> None:
+        self._left = left
         self._pools.clear()
         self._unsuited.clear()
         self._amounts = None

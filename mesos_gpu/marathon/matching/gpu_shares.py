@@ -86,6 +86,15 @@ def cards_taken(taken: Resources) -> tuple[int, ...]:
     return tuple(sorted(memory, key=lambda card: (-memory[card], card)))
 
 
+def parts_of(resources: Resources, parts: Mapping[int, tuple[int, int]]) -> Resources:
+    """Return so many GiB and slices of each card out of `resources`, all where there are less."""
+    found = Resources()
+    for card, (gib, slices) in parts.items():
+        for name, count in ((GPU_MEM, gib), (GPU_SLICES, slices)):
+            found += _resources(resources, name, lowest(resources, name, card, count), ())
+    return found
+
+
 def _wanted(ask: ShareAsk, card: int, cards: Mapping[int, CardLabel]) -> bool:
     label = cards.get(card)
     names = {str(card)} | ({label.uuid} if label is not None else set())

@@ -87,9 +87,11 @@ HIGH = app("/high", cpus=0.1, mem=32, gpuShare={"memGiB": 8, "highPriority": Tru
 CARD = [{"name": "gpu_shared_cards", "type": "TEXT", "text": {"value": "0=GPU-a/16/watcher"}}]
 
 
-def card_offered(run: Run, name: str, memory: tuple[int, int], slices: tuple[int, int] = (2, 24)) -> Sequence[Action]:
+def card_offered(
+    run: Run, name: str, memory: tuple[int, int], slices: tuple[int, int] = (2, 24), **more: Any
+) -> Sequence[Action]:
     """Offer what is free of one shared card."""
-    document = offer(name, agent="S1", host="h1")
+    document = offer(name, agent="S1", host="h1", **more)
     parts = [ranges("gpu_mem", memory), ranges("gpu_slices", slices)]
     return run.do(Offered([{**document, "resources": [*document["resources"], *parts], "attributes": CARD}]))
 
