@@ -20,6 +20,7 @@ from mesos_gpu.agent.model.tasks import Cause, Fate, Phase, next_phase
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.agent.model.verdict import Verdict
 from mesos_gpu.container.spec.config import Termination
+from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.moment import Moment
 
 
@@ -37,6 +38,17 @@ def handle(state: AgentState, event: ev.FromContainers, at: Moment) -> list[Acti
                 executor = state.frameworks.executor(event.key)
                 return [] if executor is None else _of_executor(state, executor, event, at)
             return _of_task(state, event.key, event, at)
+
+
+def ended_container(state: AgentState, event: ev.Event) -> ContainerId | None:
+    """Return the container whose end an event tells, before it is handled; None for all other events."""
+    if not isinstance(event, ev.Ended | ev.LaunchFailed | ev.Vanished):
+        return None
+    if isinstance(event.key, ExecutorKey):
+        executor = state.frameworks.executor(event.key)
+        return None if executor is None else executor.container_id
+    task = state.frameworks.task(event.key)
+    return None if task is None else task.container_id
 
 
 # --- command tasks --------------------------------------------------------------------------------------------------

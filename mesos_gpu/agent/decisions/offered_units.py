@@ -1,4 +1,4 @@
-"""Which units of device plugins an agent may offer: those that nobody holds who no longer pays for them. Pure."""
+"""Which units of device plugins and of shared GPUs an agent may offer: not what is held and not paid for. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mesos_gpu.agent.model.device_units import stale_units, with_units
 from mesos_gpu.agent.model.tasks import Phase
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share, parts
 
 
 def with_offered(
@@ -34,3 +35,25 @@ def with_offered(
         infos += [executor.info for executor in executors if executor.container_id == container]
         left.subtract(stale_units(devices, infos, gpus_from))
     return with_units(total, {name: count for name, count in left.items() if count > 0}, kept, gpus_from)
+
+
+def lingering_parts(state: AgentState, shares: Mapping[ContainerId, Share]) -> list[CardPart]:
+    """Return what containers have of shared cards for tasks that have ended, as others of the same executor run on.
+
+    A container's part is not changed while it runs, and the master counts an ended task's as free. An executor all of
+    whose tasks have ended is about to end itself: for that moment alone an agent does not become smaller.
+    """
+    found: list[CardPart] = []
+    for framework in state.frameworks.active.values():
+        for executor in framework.executors.values():
+            share = shares.get(executor.container_id)
+            tasks = [task for task in framework.hosted_by(executor) if task.phase is not Phase.OVER]
+            if share is None or share.booked or executor.over or not tasks:
+                continue
+            infos: list[Mapping[str, Any]] = [executor.info, *(task.info for task in tasks)]
+            paid = sum((Resources.from_json(info.get("resources", [])) for info in infos), Resources())
+            left = {part.card: part for part in parts(paid)}
+            for part in share.parts:
+                mine = left.get(part.card, CardPart(part.card, 0, 0))
+                found.append(CardPart(part.card, part.mem_units - mine.mem_units, part.weight - mine.weight))
+    return found

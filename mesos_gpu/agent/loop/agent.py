@@ -17,6 +17,7 @@ from mesos_gpu.agent.cluster.membership import Membership
 from mesos_gpu.agent.cluster.operation_effects import OperationEffects
 from mesos_gpu.agent.decisions.adopting import adopt_executor, adopt_task, adopted
 from mesos_gpu.agent.decisions.collecting import in_use
+from mesos_gpu.agent.decisions.from_containers import ended_container
 from mesos_gpu.agent.decisions.handle import handle
 from mesos_gpu.agent.decisions.operations import Operations
 from mesos_gpu.agent.decisions.registration import Cause, Registration
@@ -356,13 +357,13 @@ class Agent:
         if trouble is not None:
             self.post(ev.GpuIll(task.key, trouble.message, kill=self._kill_for_gpus and trouble.broken))
 
-    def _advertise(self) -> None:
-        """Have the master know how many GPUs may be offered."""
+    def _advertise(self, ended: ContainerId | None = None) -> None:
+        """Have the master know how many GPUs may be offered, now that a container has ended, if one has."""
         if self._closing or self._left or self.state.departure.stopping is not None:
             return
         parts = Offering(self.gpus, None if self.suspending is None else self.suspending.suspender, self.devices)
         if not parts.fixed:
-            self.membership.offer(parts.total(self._whole, self.holdings.kept.base(), self.state).to_json())
+            self.membership.offer(parts.total(self._whole, self.holdings.kept.base(), self.state, ended).to_json())
 
     def count_gpus(self, gpus: int, role: Role, attributes: list[Document]) -> None:
         """Have as many GPUs from now on, for MIG instances come and go; `attributes` say which."""
@@ -371,13 +372,12 @@ class Agent:
         self._look_after_gpus()
 
     def _from_containers(self, event: ev.Event) -> None:
-        if isinstance(event, ev.Launched):
-            self.post(event)
-            self._tell_holder(self.state.frameworks.task(event.key))
-            return
-        # A GPU that was held and is unhealthy is offered no more, before anyone hears that it is free.
-        self._advertise()
+        if not isinstance(event, ev.Launched):
+            # Before a master hears that they are free: ill GPUs, and parts that others have in a suspended task's place.
+            self._advertise(ended_container(self.state, event))
         self.post(event)
+        if isinstance(event, ev.Launched):
+            self._tell_holder(self.state.frameworks.task(event.key))
 
     # --- from the master ----------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from mesos_gpu.agent.decisions.offered_units import with_offered
+from mesos_gpu.agent.decisions.offered_units import lingering_parts, with_offered
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.suspender import Suspender
@@ -33,14 +33,19 @@ class Offering(Struct, frozen=True):
         """Return whether what flags say is what there is."""
         return self.gpus is None and self.devices is None
 
-    def total(self, whole: Resources, kept: Resources, state: AgentState) -> Resources:
-        """Return what there is now, of `whole`, with what the master reserved here (`kept`)."""
+    def total(
+        self, whole: Resources, kept: Resources, state: AgentState, ended: ContainerId | None = None
+    ) -> Resources:
+        """Return what there is now, of `whole`, with what the master reserved here (`kept`).
+
+        `ended`: the container whose end is about to be told.
+        """
         total = whole
         if self.gpus is not None:
             total = with_gpus(total, self.gpus.advertised, kept)
             total = with_more_gpus(total, 0 if self.suspender is None else self.suspender.parked)
             if state.identity.shared_cards:
-                total = self._with_displaced(total, kept, state, self.gpus.shares)
+                total = self._with_displaced(total, kept, state, self.gpus.shares, ended)
             if closed := self.gpus.closed_cards:
                 total = without_cards(total, closed, used_by(state, self.gpus.sharers) + kept)
         if self.devices is not None:
@@ -48,17 +53,28 @@ class Offering(Struct, frozen=True):
         return total
 
     def _with_displaced(
-        self, total: Resources, kept: Resources, state: AgentState, shares: Mapping[ContainerId, Share]
+        self,
+        total: Resources,
+        kept: Resources,
+        state: AgentState,
+        shares: Mapping[ContainerId, Share],
+        ended: ContainerId | None,
     ) -> Resources:
         """Return `total` with units in the place of those of suspended containers, and of those that were moved."""
         displaced = {one: share for one, share in shares.items() if share.booked}
-        tasks: list[Task | Executor] = [*state.frameworks.tasks(), *state.frameworks.executors()]
-        over = [task for task in tasks if isinstance(task, Task) and task.phase is Phase.OVER]
+        owners: list[Task | Executor] = [*state.frameworks.tasks(), *state.frameworks.executors()]
+        live: list[Task | Executor] = []
+        over: list[Task | Executor] = []
+        for one in owners:
+            is_over = one.phase is Phase.OVER if isinstance(one, Task) else one.over
+            (over if is_over or (ended is not None and one.container_id == ended) else live).append(one)
         return with_displaced(
             total,
             state.identity.shared_cards.values(),
-            live=had_by([task for task in tasks if task not in over]),
-            over=had_by(over) + kept,
+            live=had_by(live),
+            kept=kept,
+            over=had_by(over),
             away=used_by(state, displaced.keys()),
             displaced=displaced.values(),
+            lingering=lingering_parts(state, shares),
         )

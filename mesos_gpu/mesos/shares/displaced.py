@@ -33,18 +33,24 @@ def with_displaced(
     cards: Iterable[SharedCard],
     *,
     live: Resources,
+    kept: Resources,
     over: Resources,
     away: Resources,
     displaced: Iterable[Share],
+    lingering: Iterable[CardPart] = (),
 ) -> Resources:
     """Return `total` with the units of shared cards that are to be offered, or are somebody's.
 
-    `live`: what tasks have, as their master counts it; `over`: what must be there besides, such as what is reserved, or
-    was had by a task that has ended a moment ago; `away`: what of `live` is counted for the `displaced`.
+    `live`: what tasks have, as their master counts it; `kept`: what must be there besides, for it is reserved; `over`:
+    what tasks had whose end the master does not know yet, or has not acknowledged; `away`: what of `live` is counted
+    for the `displaced`; `lingering`: what containers hold of cards and no task of theirs has any more.
+
+    A master gives what was had to others as soon as it hears of the end (Mesos src/master/master.cpp, updateTask). So
+    units of `over` are there as far as nobody has the card: those of a suspended task mostly not.
     """
-    elsewhere = [part for share in displaced for part in share.parts]
+    elsewhere = [*(part for share in displaced for part in share.parts), *lingering]
     for name in (GPU_MEM, GPU_SLICES):
-        has, stays, gone = (numbers_of(some, name) for some in (live, over, away))
+        has, stays, had, gone = (numbers_of(some, name) for some in (live, kept, over, away))
         numbers: set[int] = set()
         for card in cards:
             mine = range(card.index * PER_CARD, (card.index + 1) * PER_CARD)
@@ -52,7 +58,7 @@ def with_displaced(
             moved = sum(_units(part, name) for part in elsewhere if part.card == card.index)
             there = {number for number in has | stays if number in mine}
             free = (card.mem_units if name == GPU_MEM else card.slices) - len(used) - moved
-            spare = (number for number in mine if number not in there)
+            spare = sorted((number for number in mine if number not in there), key=lambda number: number not in had)
             more = max(0, free - len(there - has))
             numbers |= there | {number for number, _ in zip(spare, range(more), strict=False)}
         total = _with(total, name, numbers)

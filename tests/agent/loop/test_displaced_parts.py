@@ -46,6 +46,10 @@ def told(document: dict[str, Any]) -> set[int]:
     return numbers_of(Resources.from_json(document["slave"]["resources"]), GPU_MEM)
 
 
+def finished(document: dict[str, Any]) -> bool:
+    return document.get("update", {}).get("status", {}).get("state") == "TASK_FINISHED"
+
+
 async def begin(running: Running, master: ScriptedMaster, task_id: str, units: list[dict[str, Any]]) -> ContainerId:
     before = set(running.containers.running)
     task = internal(task_id)
@@ -77,7 +81,12 @@ async def test_what_others_have_for_a_suspended_task_is_not_offered_once_more_wh
     sharers.shares[other] = Share((CardPart(1, 15, 25),))
 
     del sharers.shares[away]
+    master.acknowledges = False
     running.containers.end(away, Termination(exit_code=0))
     await master.reaches("t1", "TASK_FINISHED")
-    # All 15 GiB are the other's: the three that the master counted for the first are nobody's to have.
-    assert told(await master.got("ReregisterSlaveMessage", 3)) == set(range(1003, 1018))
+    # All 15 GiB are the other's: the three that the master counted for the first are nobody's to have. It must know
+    # that when it hears of the end, for it offers them at once.
+    (_, _, third) = [at for at, (name, _) in enumerate(master.received) if name == "ReregisterSlaveMessage"]
+    end = next(at for at, (_, document) in enumerate(master.received) if finished(document))
+    assert third < end
+    assert told(master.messages("ReregisterSlaveMessage")[2]) == set(range(1003, 1018))

@@ -26,7 +26,9 @@ def text(*numbers: str) -> Resources:
 
 
 def now(live: Resources, away: Resources = NOTHING, *shares: Share) -> Resources:
-    return with_displaced(FLAGS, CARDS.values(), live=live, over=Resources(), away=away, displaced=shares)
+    return with_displaced(
+        FLAGS, CARDS.values(), live=live, kept=Resources(), over=Resources(), away=away, displaced=shares
+    )
 
 
 def test_without_a_suspended_task_all_is_as_the_flags_say() -> None:
@@ -55,10 +57,34 @@ def test_numbers_that_others_were_given_meanwhile_stay_theirs() -> None:
 
 
 def test_what_is_reserved_or_has_just_ended_stays_among_what_there_is() -> None:
-    live, over = text("2000-2003", "2000-2000"), text("2006-2006", "2001-2001")
-    found = with_displaced(FLAGS, CARDS.values(), live=live, over=over, away=live, displaced=[Share((), booked=())])
-    assert found.contains(live + over)
-    assert [len(positions) for positions in units(found - live, "gpu_mem").values()] == [4, 4]
+    live, other = text("2000-2003", "2000-2000"), text("2006-2006", "2001-2001")
+    for more in ({"kept": other, "over": NOTHING}, {"kept": NOTHING, "over": other}):
+        found = with_displaced(FLAGS, CARDS.values(), live=live, away=live, displaced=[Share((), booked=())], **more)
+        assert found.contains(live + other)
+        assert [len(positions) for positions in units(found - live, "gpu_mem").values()] == [4, 4]
+
+
+def test_of_what_a_suspended_task_had_that_has_ended_no_more_stays_than_nobody_has_of_the_card() -> None:
+    over = text("2000-2002", "2000-2001")
+    for taken, left in (
+        ("2003-2006", "3000-3003"),
+        ("2003-2004", "2000-2001,3000-3003"),
+        ("2003-2003", "2000-2002,3000-3003"),
+    ):
+        live = text(taken, "2002-2002")
+        found = with_displaced(FLAGS, CARDS.values(), live=live, kept=NOTHING, over=over, away=NOTHING, displaced=[])
+        assert found - live == text(left, "2000-2001,2003-2004,3000-3004")
+    # What is reserved is there all the same, and leaves less for others.
+    found = with_displaced(FLAGS, CARDS.values(), live=NOTHING, kept=over, over=over, away=NOTHING, displaced=[])
+    assert found == FLAGS
+
+
+def test_what_a_container_holds_for_a_task_that_has_ended_is_not_offered() -> None:
+    live = text("2000-2000", "2000-2000")
+    found = with_displaced(
+        FLAGS, CARDS.values(), live=live, kept=NOTHING, over=NOTHING, away=NOTHING, displaced=[], lingering=[part(2, 2)]
+    )
+    assert parts(found - live) == (part(2, 1, 3), part(3, 4, 5))
 
 
 def test_parts_come_back_where_they_were_else_on_the_fullest_card_like_it() -> None:
@@ -85,7 +111,13 @@ class World:
         away = sum((self.tasks[one] for one in displaced), Resources())
         live = sum(self.tasks.values(), Resources())
         self.total = with_displaced(
-            self.total, CARDS.values(), live=live, over=Resources(), away=away, displaced=displaced.values()
+            self.total,
+            CARDS.values(),
+            live=live,
+            kept=Resources(),
+            over=Resources(),
+            away=away,
+            displaced=displaced.values(),
         )
 
     def launch(self, number: int, card: int, mem: int, weight: int) -> None:
