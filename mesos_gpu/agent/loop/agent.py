@@ -373,7 +373,7 @@ class Agent:
 
     def _from_containers(self, event: ev.Event) -> None:
         if not isinstance(event, ev.Launched):
-            # Before a master hears that they are free: ill GPUs, and parts that others have in a suspended task's place.
+            # Before a master hears that they are free: ill GPUs, parts that others have in a suspended task's place.
             self._advertise(ended_container(self.state, event))
         self.post(event)
         if isinstance(event, ev.Launched):
