@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from marathon_cli.connection.transport import Answer
 
 MAX_REDIRECTS = 5
+_USUAL = -1.0
 _SAFE = ("GET", "HEAD")
 _REDIRECTS = {301: False, 302: False, 303: False, 307: True, 308: True}
 """Statuses that lead elsewhere, and whether a request that changes something may follow as it is."""
@@ -58,8 +59,12 @@ class HttpClient:
         query: Mapping[str, Any] | None = None,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
+        read_s: float = _USUAL,
     ) -> Answer:
-        """Return the server's answer, whatever its status. Raises Unavailable when there is none."""
+        """Return the server's answer, whatever its status. Raises Unavailable when there is none.
+
+        `read_s`: for how long it may keep silent; the usual time, when nothing is said.
+        """
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         sent = {"Accept": "application/json"}
         if data is not None:
@@ -68,15 +73,16 @@ class HttpClient:
         failures: list[str] = []
         count = len(self._addresses)
         for index in [(self._now + step) % count for step in range(count)]:
+            address = self._addresses[index]
             try:
-                answer = self._follow(self._addresses[index], method, path, query=query, data=data, headers=sent)
+                answer = self._follow(address, method, path, query=query, data=data, headers=sent, read_s=read_s)
             except NoAnswer as error:
-                failures.append(f"{self._addresses[index].url}: {error}" if count > 1 else str(error))
+                failures.append(f"{address.url}: {error}" if count > 1 else str(error))
                 if method not in _SAFE and error.may_have_arrived:
                     break
                 continue
             if answer.status_code == 503 and len(failures) + 1 < count:
-                failures.append(f"{self._addresses[index].url}: 503")
+                failures.append(f"{address.url}: 503")
                 continue
             self._now = index
             return answer
@@ -143,11 +149,11 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, Any] | None = None,
         data: bytes | None = None,
-        read_s: float | None = -1.0,
+        read_s: float | None = _USUAL,
         stream: bool = False,
     ) -> Answer:
         """Send a request, and again to wherever the answer leads."""
-        url, patience = address.url + path, self._access.read_s if read_s == -1.0 else read_s
+        url, patience = address.url + path, self._access.read_s if read_s == _USUAL else read_s
         trusted = {one.origin: one.access(self._access) for one in (*self._addresses, address)}
         for _ in range(MAX_REDIRECTS + 1):
             who = trusted.get(origin(url), self._access.anonymous()).authorization

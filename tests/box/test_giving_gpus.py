@@ -84,3 +84,19 @@ def test_a_part_of_a_card_goes_to_one_of_high_priority_and_comes_back_also_over_
     box.until("it is resumed", lambda: suspension(box) is None)
     (after,) = box.tasks("patient")
     assert after["id"] == before["id"]
+
+
+def test_of_several_agents_that_of_the_task_is_asked(new_box: LiveBox) -> None:
+    box = new_box
+    box.up("--gpu_driver=simulated", "--simulated_gpus=1", "--agents=2")
+    for name in ("one", "two"):
+        box.add(app(name))
+        box.until(f"{name} works", lambda name=name: rounds(box, name) > 2)
+    assert len({box.tasks(name)[0]["slaveId"] for name in ("one", "two")}) == 2
+    for name in ("one", "two"):
+        box.ok("task", "suspend", name)
+        box.until(f"{name} is suspended", lambda name=name: "suspension" in box.tasks(name)[0])
+    for name in ("two", "one"):
+        stood = rounds(box, name)
+        box.ok("task", "resume", name)
+        box.until(f"{name} works again", lambda name=name, stood=stood: rounds(box, name) > stood + 1)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
 from msgspec.structs import replace
 
+from mesos_gpu.agent.api.here import is_from_here
 from mesos_gpu.agent.api.mig_api import MigApi
 from mesos_gpu.agent.api.share_api import CHANGES_GPUS, ShareApi
 from mesos_gpu.agent.api.suspend_api import SuspendApi
@@ -74,7 +74,7 @@ class GpuApi:
         return web.Response(body=text.encode(), headers={"Content-Type": PROMETHEUS_TYPE})
 
     async def _clear(self, request: web.Request) -> web.Response:
-        if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
+        if not is_from_here(request):
             return error_response(403, "Only this machine may say that a GPU is healthy.")
         if not self._viewer_of(request).may(CHANGES_GPUS):
             return error_response(403, "Not authorized to say that a GPU is healthy.")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import msgspec
 from aiohttp import web
 
+from mesos_gpu.agent.api.here import is_from_here
 from mesos_gpu.agent.running.images import AgentImages
 from mesos_gpu.errors import BadInput, Forbidden, MesosGpuError
 from mesos_gpu.images.manifest import ImageConfig
@@ -152,7 +152,7 @@ async def _body(request: web.Request, kind: type[Body]) -> Body:
 
 def _from_here(handler: Handler) -> Handler:
     async def guarded(request: web.Request) -> web.StreamResponse:
-        if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
+        if not is_from_here(request):
             return error_response(403, "Only this machine may pull and remove images.")
         return await handler(request)
 

@@ -5,12 +5,12 @@ They are taken from this machine only: what shows that a holder is there are its
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from aiohttp import web
 
+from mesos_gpu.agent.api.here import is_from_here
 from mesos_gpu.agent.decisions.lending import Standing
 from mesos_gpu.agent.decisions.permissions import sees_container
 from mesos_gpu.agent.gpus.care import AgentGpus
@@ -121,7 +121,7 @@ def _words(container: ContainerId, task: Task | None, *, sees: bool) -> str:
 
 def _check_local(request: web.Request) -> None:
     """Refuse who comes from another machine; a domain socket has no address. Raises Forbidden."""
-    if request.remote and not ipaddress.ip_address(request.remote).is_loopback:
+    if not is_from_here(request, socket=True):
         raise Forbidden("GPUs are lent to holders on this machine only.")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping
 
 import msgspec
 from aiohttp import web
 
+from mesos_gpu.agent.api.here import is_from_here
 from mesos_gpu.agent.api.share_api import CHANGES_GPUS
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.mig.keeper import Kept, MigKeeper
@@ -39,7 +39,7 @@ class MigApi:
         return {"gpus/mig": only("POST", self._divide)}
 
     async def _divide(self, request: web.Request) -> web.Response:
-        if request.remote and not ipaddress.ip_address(request.remote).is_loopback:
+        if not is_from_here(request, socket=True):
             raise Forbidden("Only this machine may divide its GPUs.")
         if not self._viewer_of(request).may(CHANGES_GPUS):
             raise Forbidden("Not authorized to divide GPUs.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -10,6 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
+from mesos_gpu.agent.api.here import is_from_here
 from mesos_gpu.agent.decisions.permissions import sees_container
 from mesos_gpu.agent.gpus.turns import Turns, said_of
 from mesos_gpu.agent.loop.agent import Agent
@@ -61,7 +61,7 @@ class ShareApi:
     async def _set(self, request: web.Request) -> web.Response:
         """Take `{"card": 0, "policy": 2}`, or `{"container_id": ..., "weight": 4}`; answer with the shared cards."""
         turns = self._turns()
-        if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
+        if not is_from_here(request):
             return error_response(403, "Only this machine may say how its GPUs are shared.")
         if not self._viewer_of(request).may(CHANGES_GPUS):
             return error_response(403, "Not authorized to say how GPUs are shared.")

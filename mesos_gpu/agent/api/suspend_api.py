@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from collections.abc import Callable, Mapping
 
 from aiohttp import web
 
+from mesos_gpu.agent.api.here import is_from_here
 from mesos_gpu.agent.api.share_api import CHANGES_GPUS
 from mesos_gpu.agent.gpus.suspender import Suspender
 from mesos_gpu.agent.loop.agent import Agent
@@ -45,7 +45,7 @@ class SuspendApi:
         return json_response(_shown(suspending.suspender), request=request)
 
     def _refused(self, request: web.Request) -> web.Response | None:
-        if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
+        if not is_from_here(request):
             return error_response(403, "Only this machine may suspend and resume what runs on it.")
         if not self._viewer_of(request).may(CHANGES_GPUS):
             return error_response(403, "Not authorized to suspend and resume what runs on GPUs.")
