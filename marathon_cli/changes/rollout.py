@@ -7,19 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from marathon_cli.changes.change_target import ChangeTarget
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.why.order import order_words
 
-_REASONS = {
-    "UnfulfilledRole": "offered resources belong to other roles",
-    "UnfulfilledConstraint": "no machine fulfils the constraints",
-    "NoCorrespondingReservationFound": "its reservation is not offered",
-    "AgentMaintenance": "machines are under maintenance",
-    "InsufficientCpus": "not enough CPUs are free on one machine",
-    "InsufficientMemory": "not enough memory is free on one machine",
-    "InsufficientDisk": "not enough disk is free on one machine",
-    "InsufficientGpus": "not enough GPUs are free on one machine",
-    "InsufficientPorts": "the ports it wants are taken",
-    "DeclinedScarceResources": "machines with GPUs are kept for apps that use them",
+_REASONS: Mapping[str, str] = {
+    Reason.UNFULFILLED_ROLE: "offered resources belong to other roles",
+    Reason.UNFULFILLED_CONSTRAINT: "no machine fulfils the constraints",
+    Reason.NO_CORRESPONDING_RESERVATION: "its reservation is not offered",
+    Reason.AGENT_MAINTENANCE: "machines are under maintenance",
+    Reason.INSUFFICIENT_CPUS: "not enough CPUs are free on one machine",
+    Reason.INSUFFICIENT_MEMORY: "not enough memory is free on one machine",
+    Reason.INSUFFICIENT_DISK: "not enough disk is free on one machine",
+    Reason.INSUFFICIENT_GPUS: "not enough GPUs are free on one machine",
+    Reason.INSUFFICIENT_PORTS: "the ports it wants are taken",
+    Reason.DECLINED_SCARCE_RESOURCES: "machines with GPUs are kept for apps that use them",
 }
 _FAILED = ("TASK_FAILED", "TASK_ERROR", "TASK_LOST", "TASK_DROPPED", "TASK_GONE")
 

@@ -16,6 +16,7 @@ from marathon_cli.console.options import output_options, target_options, watch_o
 from marathon_cli.screen.names import app_id
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import NotFound, Refused
+from mesos_gpu.marathon.matching.reasons import Reason
 
 _NONE = "nothing waits to be launched"
 _LIST = (
@@ -31,16 +32,16 @@ _LIST = (
 )
 # Marathon's reasons in its own order, under what an app asks for. Source: OfferMatchReason, NoOfferMatchReason.
 REASONS = (
-    ("ROLE", "UnfulfilledRole"),
-    ("CONSTRAINTS", "UnfulfilledConstraint"),
-    ("RESERVATION", "NoCorrespondingReservationFound"),
-    ("MAINTENANCE", "AgentMaintenance"),
-    ("CPUS", "InsufficientCpus"),
-    ("MEM", "InsufficientMemory"),
-    ("DISK", "InsufficientDisk"),
-    ("GPUS", "InsufficientGpus"),
-    ("PORTS", "InsufficientPorts"),
-    ("SCARCE", "DeclinedScarceResources"),
+    ("ROLE", Reason.UNFULFILLED_ROLE),
+    ("CONSTRAINTS", Reason.UNFULFILLED_CONSTRAINT),
+    ("RESERVATION", Reason.NO_CORRESPONDING_RESERVATION),
+    ("MAINTENANCE", Reason.AGENT_MAINTENANCE),
+    ("CPUS", Reason.INSUFFICIENT_CPUS),
+    ("MEM", Reason.INSUFFICIENT_MEMORY),
+    ("DISK", Reason.INSUFFICIENT_DISK),
+    ("GPUS", Reason.INSUFFICIENT_GPUS),
+    ("PORTS", Reason.INSUFFICIENT_PORTS),
+    ("SCARCE", Reason.DECLINED_SCARCE_RESOURCES),
 )
 
 
@@ -82,7 +83,7 @@ def summary(console: Console, name: str) -> None:
         share = f"{100 * (processed - declined) / processed:.2f}%" if processed else "---"
         rows.append([word, _asked(spec, word), met, share])
     columns = (Column("RESOURCE"), Column("REQUESTED"), Column("MATCHED", number=True), Column("SHARE", number=True))
-    names = [reason for _, reason in REASONS if (counted.get(reason) or {}).get("declined")]
+    names = [reason.value for _, reason in REASONS if (counted.get(reason) or {}).get("declined")]
     console.show(item, table=lambda: Table(columns, rows), names=names)
 
 

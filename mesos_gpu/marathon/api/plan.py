@@ -193,7 +193,7 @@ def waits_for(wait: Wait) -> str:
     by_reason: dict[str, list[str]] = {}
     for host, told in wait.reasons.items():
         for reason in told[:1]:
-            by_reason.setdefault(REASONS.get(str(reason.value), str(reason.value)), []).append(host)
+            by_reason.setdefault(REASONS[reason], []).append(host)
     ordered = sorted(by_reason.items(), key=lambda item: (-len(item[1]), sorted(item[1])))
     if ordered:
         return "; ".join(f"{words} ({_some(sorted(hosts))})" for words, hosts in ordered)

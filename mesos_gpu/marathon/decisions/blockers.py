@@ -11,7 +11,7 @@ from typing import Any
 from mesos_gpu.marathon.decisions import lifecycle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.constraints import all_fulfilled
-from mesos_gpu.marathon.matching.matching import Reason
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model.deployment import Deployment, Work
 from mesos_gpu.marathon.model.instances import COMING_UP, Instance, Phase
 from mesos_gpu.marathon.state.state import State

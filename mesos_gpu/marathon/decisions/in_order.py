@@ -20,9 +20,10 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching import asks
 from mesos_gpu.marathon.matching.constraints import all_fulfilled
 from mesos_gpu.marathon.matching.linking import with_links
-from mesos_gpu.marathon.matching.matching import Match, Pool, Reason, Refusal, accepted_roles, pool_of
+from mesos_gpu.marathon.matching.matching import Match, Pool, Refusal, accepted_roles, pool_of
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.placing import MODEL, demand, machine, model
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.instances import ASKED, INACTIVE, Instance, Phase, Task
 from mesos_gpu.marathon.state.draft import Draft

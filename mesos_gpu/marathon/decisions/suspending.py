@@ -19,8 +19,8 @@ from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.decisions import lifecycle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching import parts_first
-from mesos_gpu.marathon.matching.matching import Reason
 from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model import asking
 from mesos_gpu.marathon.model.instances import ASKED, AWAY, COMING, Instance, Phase, Refusal, Task
 from mesos_gpu.marathon.state.actions import Publish, Say, Tell

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from mesos_gpu.marathon.decisions import lifecycle, residency
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.gpu_shares import cards_taken
-from mesos_gpu.marathon.matching.matching import Match, Pool, Reason, Refusal, accepted_roles, match, pool_of
+from mesos_gpu.marathon.matching.matching import Match, Pool, Refusal, accepted_roles, match, pool_of
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.pod_taskinfo import task_group
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.matching.taskinfo import task_info
 from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.instances import Cause, Instance, Task, moved

@@ -7,7 +7,7 @@ from math import inf
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.constraints import Place, value_at
-from mesos_gpu.marathon.matching.matching import Reason
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model.instances import Instance, Task
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.placement.demand import Demand

@@ -17,25 +17,11 @@ from mesos_gpu.marathon.matching.constraints import all_fulfilled
 from mesos_gpu.marathon.matching.disks import is_root_disk, take_volumes
 from mesos_gpu.marathon.matching.gpu_shares import take_shares
 from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import UNRESERVED, Resource
 from mesos_gpu.mesos.resources import NOTHING, Resources
-
-
-class Reason(str, Enum):
-    """Why an offer was not used, in the order in which /v2/queue counts them: one reason per offer, the first."""
-
-    UNFULFILLED_ROLE = "UnfulfilledRole"
-    UNFULFILLED_CONSTRAINT = "UnfulfilledConstraint"
-    NO_CORRESPONDING_RESERVATION = "NoCorrespondingReservationFound"
-    AGENT_MAINTENANCE = "AgentMaintenance"
-    INSUFFICIENT_CPUS = "InsufficientCpus"
-    INSUFFICIENT_MEMORY = "InsufficientMemory"
-    INSUFFICIENT_DISK = "InsufficientDisk"
-    INSUFFICIENT_GPUS = "InsufficientGpus"
-    INSUFFICIENT_PORTS = "InsufficientPorts"
-    DECLINED_SCARCE_RESOURCES = "DeclinedScarceResources"
 
 
 class GpuBehaviour(str, Enum):

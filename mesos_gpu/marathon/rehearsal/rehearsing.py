@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from mesos_gpu.marathon.matching.matching import Reason
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model.deployment import Deployment
 from mesos_gpu.marathon.rehearsal.machines import Machine
 from mesos_gpu.marathon.rehearsal.stage import End, Stage, Start

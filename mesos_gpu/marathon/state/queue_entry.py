@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from mesos_gpu.marathon.matching.matching import Reason
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.mesos.documents import OfferDocument
 

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 from typing_extensions import Self
 
-from mesos_gpu.marathon.matching.matching import Reason
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.state.queue_entry import QueueEntry, UnusedOffer
 from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.mesos.documents import OfferDocument

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.why.failure import Failure, container_of, failing, image_of
 from mesos_gpu.marathon.why.judge import Verdict, count_text, memory_levels, room
 from mesos_gpu.marathon.why.links import linked
@@ -24,17 +25,17 @@ if TYPE_CHECKING:
     from mesos_gpu.marathon.why.change import Change
     from mesos_gpu.marathon.why.smallest import Surroundings
 
-REASONS = {
-    "UnfulfilledRole": "what it offers belongs to other roles",
-    "UnfulfilledConstraint": "it does not fulfil the constraints",
-    "NoCorrespondingReservationFound": "it does not offer the app's reservation",
-    "AgentMaintenance": "it is under maintenance",
-    "InsufficientCpus": "not enough CPUs in its offer",
-    "InsufficientMemory": "not enough memory in its offer",
-    "InsufficientDisk": "not enough disk in its offer",
-    "InsufficientGpus": "not enough GPUs in its offer",
-    "InsufficientPorts": "the ports wanted are not in its offer",
-    "DeclinedScarceResources": "it has GPUs, and is kept for apps that use some",
+REASONS: Mapping[str, str] = {
+    Reason.UNFULFILLED_ROLE: "what it offers belongs to other roles",
+    Reason.UNFULFILLED_CONSTRAINT: "it does not fulfil the constraints",
+    Reason.NO_CORRESPONDING_RESERVATION: "it does not offer the app's reservation",
+    Reason.AGENT_MAINTENANCE: "it is under maintenance",
+    Reason.INSUFFICIENT_CPUS: "not enough CPUs in its offer",
+    Reason.INSUFFICIENT_MEMORY: "not enough memory in its offer",
+    Reason.INSUFFICIENT_DISK: "not enough disk in its offer",
+    Reason.INSUFFICIENT_GPUS: "not enough GPUs in its offer",
+    Reason.INSUFFICIENT_PORTS: "the ports wanted are not in its offer",
+    Reason.DECLINED_SCARCE_RESOURCES: "it has GPUs, and is kept for apps that use some",
 }
 """Marathon's reasons (mesos/NoOfferMatchReason.scala) in words."""
 
@@ -312,7 +313,7 @@ def _ready(it: Situation, plural: str, ready: Sequence[Verdict], failure: Failur
     if failure is not None:
         return "waiting", f"{it.wish.id}: {failure.sentence} {headline}", _of_failure(it, failure)
     remedies = ["wait: offers come within a few seconds, and those refused come back after decline_offer_duration"]
-    if "DeclinedScarceResources" in told:
+    if Reason.DECLINED_SCARCE_RESOURCES in told:
         remedies = [behaviour_remedy()]
     return "waiting", headline, remedies
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model.instances import Task
 from mesos_gpu.marathon.model.task_ids import app_of
 from mesos_gpu.marathon.why.change import Held
@@ -67,7 +68,7 @@ class Judging:
             for unused in queued.get("lastUnusedOffers") or []
         }
         # Whether GPUs are kept for those that use some is a flag that no Marathon shows; its reasons give it away.
-        keeps = any("DeclinedScarceResources" in told for told in reasons.values())
+        keeps = any(Reason.DECLINED_SCARCE_RESOURCES in told for told in reasons.values())
         made = cls(wish, agents, _placed(document, document.get("tasks") or [], agents), keeps, reasons)
         called = names(agents)
         for agent in agents:

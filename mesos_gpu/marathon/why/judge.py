@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.why.wish import Wish
 from mesos_gpu.mesos.clients.agents import Agent
 from mesos_gpu.mesos.ids import AgentId, TaskId
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from mesos_gpu.marathon.model.instances import Task
 
 _WORDS = {"cpus": ("CPU", "CPUs"), "gpus": ("GPU", "GPUs"), "mem": ("MiB of memory",) * 2, "disk": ("MiB of disk",) * 2}
-TOO_FEW_GPUS = "InsufficientGpus"
-"""Marathon's word for an offer with too few GPUs, or too little of shared ones."""
 _MOVES = ("UNIQUE", "MAX_PER", "GROUP_BY")
 """Operators that count where other instances are, so that what they say changes."""
 
@@ -234,7 +233,7 @@ def _shares(wish: Wish, agent: Agent, holders: Sequence[Holder], said: Collectio
     wanted = max(max(ask.mem_gib) for ask in wish.shares)
     if wanted > largest:
         return [Lack("gpus", f"its largest shared GPU has {largest} GiB, and {wanted} of one are wanted", True)]
-    if TOO_FEW_GPUS in said:
+    if Reason.INSUFFICIENT_GPUS in said:
         by = ", ".join(f"{one.name}: {one.amounts[GPU_MEM]:g} GiB" for one in holders if one.amounts.get(GPU_MEM))
         taken = f" ({by})" if by else ""
         return [Lack("gpus", f"none of its shared GPUs had {wanted} GiB free in the last offer{taken}", False)]

@@ -8,8 +8,9 @@ import pytest
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.checks import Probe, general_check, health_check, health_probes, readiness_probe
-from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, Reason, Refusal, match
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, Refusal, match
 from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.matching.taskinfo import task_info
 from mesos_gpu.marathon.model.instances import Task
 from mesos_gpu.mesos.messages import check as message_problem

@@ -12,8 +12,9 @@ from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
 from mesos_gpu.marathon.definitions.pod import read_pod
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.gpu_shares import take_shares
-from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, Reason, Refusal, match
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, Refusal, match
 from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.matching.taskinfo import task_info
 from mesos_gpu.marathon.model.job import read_job
 from mesos_gpu.mesos.messages import check

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, Reason, Refusal, RolesBehaviour, match
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, Refusal, RolesBehaviour, match
 from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from tests.support.marathon.builders import T0, offer, scalar, spec
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mesos_gpu.marathon.matching.matching import Reason
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.state.queue_entry import QueueEntry
 from mesos_gpu.marathon.state.unused import Queue, Unsuited, counted
 from tests.support.histories import examples

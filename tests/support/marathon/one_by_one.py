@@ -16,7 +16,8 @@ from mesos_gpu.marathon.decisions import launching, orchestrator, using
 from mesos_gpu.marathon.decisions.launching import _revive_allowed_s, _revive_from_s, _revive_when_due
 from mesos_gpu.marathon.decisions.offer_queue import next_use_s
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching.matching import Match, Reason, Refusal
+from mesos_gpu.marathon.matching.matching import Match, Refusal
+from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model.backoff import ready_at
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.state.actions import Suppress
