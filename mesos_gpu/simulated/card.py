@@ -111,6 +111,10 @@ class Card:
         """Return for how much of the last second the card had work."""
         return min(100, sum(self._recent(now_ns).values()) * 100 // (RECENT * SAMPLE_NS))
 
+    def busy_ns(self) -> int:
+        """Return for how long the card has had work since it began."""
+        return sum(self.used_ns.values())
+
     def percent_by_pid(self, now_ns: int) -> Mapping[int, int]:
         """Return how much of the last second each process had, in percent; who had nothing is left out."""
         return {pid: min(100, ns * 100 // (RECENT * SAMPLE_NS)) for pid, ns in self._recent(now_ns).items()}

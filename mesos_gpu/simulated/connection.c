@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 enum { LONGEST_ANSWER = 65536, NO_ANSWER = 999 };
+enum { IDLE_MW = 25000, BUSY_MW = 250000, IDLE_C = 30, BUSY_C = 35 };
 
 /* The folder above this library. */
 static int folder(char *path, size_t size) {
@@ -124,4 +125,14 @@ gone:
     own_connection = -1;
     pthread_setspecific(connections, NULL);
     return NO_ANSWER;
+}
+
+/* What is shown of a card that had work for so many percent of the last second. */
+static inline unsigned milliwatts_at(unsigned busy) { return IDLE_MW + (BUSY_MW - IDLE_MW) / 100 * busy; }
+
+static inline unsigned celsius_at(unsigned busy) { return IDLE_C + BUSY_C * busy / 100; }
+
+/* What a card has used since the machine started, `now_ms` ago, with so much of that at work. */
+static inline unsigned long long energy_mj(long long now_ms, unsigned long long busy_ns) {
+    return (unsigned long long)now_ms * IDLE_MW / 1000 + busy_ns / 1000000 * (BUSY_MW - IDLE_MW) / 1000;
 }

@@ -10,7 +10,8 @@ of a card in MIG mode CARD.SLOT is an instance, and without SLOT the first that 
     record ID STREAM -> TICKET await TICKET -> NS          reached TICKET -> NS         drop TICKET
     state PID -> STATE         lock PID MS                 checkpoint PID               restore PID [OLD=NEW,...]
     unlock PID                 limit CARD SOFT HARD PATH   limits CARD PATH -> SOFT HARD USED
-    card CARD -> BUSY_PERCENT USED TOTAL MINE              processes CARD -> PID:BYTES:PERCENT ...
+    card CARD -> BUSY_PERCENT USED TOTAL MINE BUSY_NS, the last since it began
+    processes CARD -> PID:BYTES:PERCENT ...
     samples CARD AFTER_US -> TIME_US:PID:PERCENT ...       figures -> JSON, of every card and process
     mig CARD -> SLOT:GI:PROFILE:START:SIZE:COMPUTES:BYTES:UUID:NAME ... that the asker sees; err 3 where it is none
     mig-create CARD PROFILE START UUID -> SLOT                 mig-destroy CARD SLOT, without a compute instance
@@ -260,7 +261,8 @@ class Desk:
         if name == "card":
             free, total = machine.room(client.peer, number)
             used = total - free if total < machine.sizes[number] else machine.used(number)
-            return _ok(card.busy_percent(self._now_ns), used, total, machine.used_by(client.peer, number))
+            mine = machine.used_by(client.peer, number)
+            return _ok(card.busy_percent(self._now_ns), used, total, mine, card.busy_ns())
         if name == "processes":
             percent = card.percent_by_pid(self._now_ns)
             seen = [(process, seen_as(client.peer, process.peer)) for process in machine.on_card(number)]
@@ -283,7 +285,7 @@ class Desk:
             used, mine = (
                 sum(of(part) for part in parts) for of in (machine.used, lambda p: machine.used_by(client.peer, p))
             )
-            return _ok(0, used, machine.sizes[number], mine)
+            return _ok(0, used, machine.sizes[number], mine, sum(machine.cards[part].busy_ns() for part in parts))
         if name == "processes":
             found = [(one, part) for part in parts for one in machine.on_card(part)]
             seen = [(one.used(part), seen_as(client.peer, one.peer)) for one, part in found]

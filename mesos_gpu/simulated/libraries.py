@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 NVML, CUDA, USE = "libnvidia-ml.so.1", "libcuda.so.1", "nvidia-smi-use"
 SOURCES: Mapping[str, tuple[str, ...]] = {
-    NVML: ("connection.c", "nvml.c", "settings.c", "mig.c", "limits.c"),
+    NVML: ("connection.c", "nvml.c", "settings.c", "places.c", "mig.c", "limits.c"),
     CUDA: ("connection.c", "cuda.c", "cuda_memory.c", "cuda_work.c"),
     USE: ("connection.c", "use.c"),
 }

@@ -25,6 +25,7 @@
  *   gpu.N.mig=1            in MIG mode; without: knows no MIG        gpu.N.slot.S=GI:CI  instance; without: empty
  *   gpu.N.create_error=999, create_error_at=4    what making an instance at that slice fails with
  *   gpu.N.link.L=M         NVLink L leads to GPU M, 99: a switch     gpu.N.links=6       so many links are there
+ *   gpu.N.node=1           the NUMA node it is at, else 0
  *   gpu.N.recovery=1       the driver's advice, else it knows none   gpu.N.events=8      supported types, else no
  *
  * Layouts and codes: NVIDIA's nvml.h, as published with nvidia-ml-py.
@@ -49,7 +50,7 @@ struct attributes {
 };
 struct event { struct device *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; };
 struct bar1 { unsigned long long total, free, used; };
-struct field { unsigned id, scope; int64_t timestamp, latency; int type, code; union { double d; unsigned u; } value; };
+struct field { unsigned id, scope; int64_t timestamp, latency; int type, code; union { double d; unsigned u; unsigned long long ull; } value; };
 
 static struct device wholes[MAX_GPUS], parts[MAX_GPUS][MAX_SLOTS];
 static long events_told;
@@ -66,7 +67,7 @@ static const char *line_of(const char *lines, const char *key) {
 /* What the program that plays the cards says of one, as lines of key=value; asked anew when it is older than FRESH_MS. */
 static void read_instances(FILE *made, int gpu, int minor, char *answer, size_t size);
 
-enum { FRESH_MS = 20, IDLE_MW = 25000, BUSY_MW = 250000, IDLE_C = 30, BUSY_C = 35 };
+enum { FRESH_MS = 20 };
 
 static struct { char *lines; long long at_ms; } live[MAX_GPUS];
 static pthread_mutex_t live_guard = PTHREAD_MUTEX_INITIALIZER;
@@ -74,7 +75,7 @@ static pthread_mutex_t live_guard = PTHREAD_MUTEX_INITIALIZER;
 static void read_live(int gpu, long long now_ms) {
     static char heard[LONGEST_ANSWER];
     char key[32];
-    unsigned long long used, total, mine, bytes, shown;
+    unsigned long long used, total, mine, bytes, shown, busy_ns = 0;
     unsigned busy, percent, pid;
     size_t size = 0;
     free(live[gpu].lines);
@@ -82,7 +83,7 @@ static void read_live(int gpu, long long now_ms) {
     snprintf(key, sizeof key, "gpu.%d.minor", gpu);
     const char *minor = line_of(table, key);
     if (!minor || ask(heard, sizeof heard, "card %d", atoi(minor))) return;
-    if (sscanf(heard, "%u %llu %llu %llu", &busy, &used, &total, &mine) != 4) return;
+    if (sscanf(heard, "%u %llu %llu %llu %llu", &busy, &used, &total, &mine, &busy_ns) < 4) return;
     snprintf(key, sizeof key, "gpu.%d.total", gpu);
     const char *said = line_of(table, key);
     shown = said ? strtoull(said, NULL, 10) << 20 : total;
@@ -90,8 +91,8 @@ static void read_live(int gpu, long long now_ms) {
     FILE *made = open_memstream(&live[gpu].lines, &size);
     if (!made) return;
     fprintf(made, "gpu.%d.used=%llu\ngpu.%d.total=%llu\n", gpu, (used + 1048575) >> 20, gpu, total >> 20);
-    fprintf(made, "gpu.%d.milliwatts=%u\n", gpu, IDLE_MW + (BUSY_MW - IDLE_MW) / 100 * busy);
-    fprintf(made, "gpu.%d.celsius=%u\n", gpu, IDLE_C + BUSY_C * busy / 100);
+    fprintf(made, "gpu.%d.milliwatts=%u\ngpu.%d.celsius=%u\n", gpu, milliwatts_at(busy), gpu, celsius_at(busy));
+    fprintf(made, "gpu.%d.energy=%llu\n", gpu, energy_mj(now_ms, busy_ns));
     if (!ask(heard, sizeof heard, "processes %d", atoi(minor))) {
         char *rest = heard, *word;
         for (int at = 0; (word = strsep(&rest, " "));)
@@ -142,7 +143,7 @@ static int live_text(const char *key, char *answer, size_t size) {
     const char *what = key + begin;
     int process = !strncmp(what, "process.", 8) || !strncmp(what, "slot.", 5);
     if (!process && strcmp(what, "mig") && strcmp(what, "util") && strcmp(what, "used") && strcmp(what, "total") && strcmp(what, "milliwatts") &&
-        strcmp(what, "celsius")) return -1;
+        strcmp(what, "celsius") && strcmp(what, "energy")) return -1;
     clock_gettime(CLOCK_MONOTONIC, &now);
     long long now_ms = (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
     pthread_mutex_lock(&live_guard);
@@ -194,6 +195,7 @@ static void read_links(FILE *made, const int *minors, int count) {
         }
         if (first != NOT_THERE && second != NOT_THERE && one != other)
             fprintf(made, "level.%d.%d=%d\n", first < second ? first : second, first < second ? second : first, level);
+        if (first != NOT_THERE && one == other) fprintf(made, "gpu.%d.node=%d\n", first, level);
         for (int link = 0; link < links; link++) {
             if (first != NOT_THERE)
                 fprintf(made, "gpu.%d.link.%d=%d\n", first, used[first]++,
@@ -598,9 +600,12 @@ int nvmlDeviceGetTemperature(struct device *device, unsigned sensor, unsigned *c
     return sensor ? INVALID_ARGUMENT : measure(device, "celsius", celsius);
 }
 
+static void link_field(struct device *device, struct field *field);
+
 int nvmlDeviceGetFieldValues(struct device *device, int count, struct field *fields) {
     for (int at = 0; at < count; at++) {
         fields[at].code = NOT_SUPPORTED;
+        link_field(device, &fields[at]);
         if (fields[at].id == MEMORY_TEMPERATURE)
             fields[at].code = measure(device, "memory_celsius", &fields[at].value.u);
         if (fields[at].id == POWER_AVERAGE || fields[at].id == POWER_INSTANT)
@@ -726,6 +731,7 @@ int nvmlDeviceGetTopologyCommonAncestor(struct device *one, struct device *other
 static int link_end(struct device *device, unsigned link, int *end) {
     char what[32];
     if (error_of(device)) return error_of(device);
+    if (!of_gpu(device->gpu, "links", 0)) return NOT_SUPPORTED;
     if (link >= of_gpu(device->gpu, "links", 0)) return INVALID_ARGUMENT;
     snprintf(what, sizeof what, "link.%u", link);
     *end = (int)of_gpu(device->gpu, what, NOT_THERE);

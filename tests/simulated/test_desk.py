@@ -142,7 +142,7 @@ def test_limits_are_set_from_outside_of_containers_alone(talk: Talk) -> None:
     assert talk.say(1, line) == "err 800"
     assert talk.say(3, line) == "ok"
     assert talk.say(3, "limits 0 /root/a") == f"ok 0 {100 * MIB} 0"
-    assert talk.say(1, "context 0", f"alloc 1 {101 * MIB}", "card 0") == f"ok 1\nerr 2\nok 0 0 {100 * MIB} 0"
+    assert talk.say(1, "context 0", f"alloc 1 {101 * MIB}", "card 0") == f"ok 1\nerr 2\nok 0 0 {100 * MIB} 0 0"
     assert talk.say(1, "end") == "err 800"
     assert not talk.desk.ends()
     assert talk.say(3, "end") == "ok"
@@ -209,4 +209,4 @@ def test_a_process_that_is_ended_while_it_is_locked_leaves_nothing(talk: Talk) -
     talk.say(1, "context 0", f"alloc 1 {MIB}")
     talk.say(3, "lock 1 0", "checkpoint 1")
     talk.go(1)
-    assert talk.say(3, "state 1", "card 0") == f"err 1\nok 0 0 {1024 * MIB} 0"
+    assert talk.say(3, "state 1", "card 0") == f"err 1\nok 0 0 {1024 * MIB} 0 0"
