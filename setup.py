@@ -98,7 +98,7 @@ setup(
     package_data={
         "mesos_gpu": ["py.typed"],
         "mesos_gpu.mesos": ["messages.json"],
-        "mesos_gpu.gpu": ["nvidia-smi"],
+        "mesos_gpu.gpu": ["smi/*.sh"],
         "mesos_gpu.simulated": ["*.c"],
         "mesos_gpu.schemas": ["*.json"],
         **{name: ["*"] for name in PAGE},

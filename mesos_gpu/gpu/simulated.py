@@ -65,9 +65,9 @@ _IDLE = GpuUsage(
     processes=(),
 )
 _DETAILS = GpuDetails(
-    arch="6.0",
+    arch="8.0",
     brand="Tesla",
-    cores=3584,
+    cores=6912,
     power_w=300,
     numa_node=0,
     bar1_mib=16384,
@@ -80,7 +80,7 @@ _DETAILS = GpuDetails(
     l2_kib=4096,
     memory_mb_s=732160,
 )
-"""Those of a Tesla P100 with NVLink; as in mesos_gpu/simulated/nvml.c."""
+"""Those of a Tesla P100 with NVLink, but for its chip, an A100's: as in mesos_gpu/simulated, NVML and CUDA."""
 _NAMESPACE = uuid.UUID("b5c65e2f-31f0-5b5b-9d0e-6f2a7c1d4e80")
 
 

@@ -25,7 +25,7 @@ from mesos_gpu.simulated.libraries import CUDA, NVML, USE, simulated_library
 
 _log = logging.getLogger(__name__)
 
-_SCRIPT = Path(__file__).parent.parent / "gpu" / "nvidia-smi"
+_SCRIPT = Path(__file__).parent.parent / "gpu" / "smi"
 FOLDERS = ("bin", "lib", "lib64")
 _PROGRAM_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MOST_LINKS = 40
@@ -57,17 +57,21 @@ def simulated_tree(gpus: Sequence[Gpu], version: str, wiring: Wiring | None = No
     """Return the files of the simulated driver: nvidia-smi, NVML and CUDA where there is a compiler, and the tables
     they read.
     """
-    script = _SCRIPT.read_bytes()
     compiled = {name: simulated_library(name) for name in (NVML, CUDA)}
     use = simulated_library(USE)
     return (
-        VolumeFile("bin/nvidia-smi", script, 0o755),
+        VolumeFile("bin/nvidia-smi", simulated_smi(), 0o755),
         *([] if use is None else [VolumeFile(f"bin/{USE}", use, 0o755)]),
         *(VolumeFile(f"lib64/{name}", bytes_, 0o755) for name, bytes_ in compiled.items() if bytes_ is not None),
         *([] if compiled[CUDA] is None else [VolumeLink("lib64/libcuda.so", CUDA)]),
         VolumeFile("gpus", gpu_table(gpus, version).encode()),
         *([] if wiring is None else [VolumeFile("links", link_table(gpus, wiring).encode())]),
     )
+
+
+def simulated_smi() -> bytes:
+    """Return the simulated nvidia-smi: one script, of the texts in `mesos_gpu/gpu/smi` by their numbers."""
+    return b"\n".join(path.read_bytes() for path in sorted(_SCRIPT.glob("*.sh")))
 
 
 def gpu_table(gpus: Iterable[Gpu], version: str | None) -> str:

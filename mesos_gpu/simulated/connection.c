@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum { LONGEST_ANSWER = 65536, NO_ANSWER = 999 };
-enum { IDLE_MW = 25000, BUSY_MW = 250000, IDLE_C = 30, BUSY_C = 35 };
+enum { IDLE_MW = 25000, BUSY_MW = 250000, IDLE_C = 30, BUSY_C = 35, IDLE_MHZ = 405, BUSY_MHZ = 1480 };
 
 /* The folder above this library. */
 static int folder(char *path, size_t size) {

@@ -17,8 +17,9 @@
  *   gpu.N.uuid=, name=, bus=     as NVML writes them                 gpu.N.util=37       percent, else not supported
  *   gpu.N.used=, total=    memory in MiB                             gpu.N.celsius=      else not supported
  *   gpu.N.milliwatts=      power, else not supported                 gpu.N.limit=        of power, in milliwatts, too
- *   gpu.N.brand=2, arch=6.0, cores=3584, bus_width=4096, ecc=1, energy=millijoules, replays=, memory_celsius=
+ *   gpu.N.brand=2, arch=8.0, cores=6912, bus_width=4096, ecc=1, energy=millijoules, replays=, memory_celsius=
  *   gpu.N.clock=1189:715, clock_max=1328:715   of cores and memory, in MHz       gpu.N.pcie=3:16      generation, lanes
+ *   gpu.N.clock_least=405:715   what they idle at, else `clock`
  *   gpu.N.throughput=4000:1000  KB/s in and out  gpu.N.bar1=2:16384  used and total MiB  gpu.N.ecc_errors=L1:L2:MEMORY
  *   gpu.N.memory_util=3, enc=0, dec=0          percent; of all these, what is not there is not supported
  *   gpu.N.process.P=PID:MIB:KIND:SM   process P, from 0: C computes, G draws; SM: percent of the GPU
@@ -93,6 +94,7 @@ static void read_live(int gpu, long long now_ms) {
     fprintf(made, "gpu.%d.used=%llu\ngpu.%d.total=%llu\n", gpu, (used + 1048575) >> 20, gpu, total >> 20);
     fprintf(made, "gpu.%d.milliwatts=%u\ngpu.%d.celsius=%u\n", gpu, milliwatts_at(busy), gpu, celsius_at(busy));
     fprintf(made, "gpu.%d.energy=%llu\n", gpu, energy_mj(now_ms, busy_ns));
+    fprintf(made, "gpu.%d.clock=%d:715\n", gpu, busy ? BUSY_MHZ : IDLE_MHZ);
     if (!ask(heard, sizeof heard, "processes %d", atoi(minor))) {
         char *rest = heard, *word;
         for (int at = 0; (word = strsep(&rest, " "));)
@@ -143,7 +145,7 @@ static int live_text(const char *key, char *answer, size_t size) {
     const char *what = key + begin;
     int process = !strncmp(what, "process.", 8) || !strncmp(what, "slot.", 5);
     if (!process && strcmp(what, "mig") && strcmp(what, "util") && strcmp(what, "used") && strcmp(what, "total") && strcmp(what, "milliwatts") &&
-        strcmp(what, "celsius") && strcmp(what, "energy")) return -1;
+        strcmp(what, "celsius") && strcmp(what, "energy") && strcmp(what, "clock")) return -1;
     clock_gettime(CLOCK_MONOTONIC, &now);
     long long now_ms = (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
     pthread_mutex_lock(&live_guard);
@@ -231,9 +233,10 @@ static void read_table(void) {
         if (strcmp(field[5], "-")) fprintf(made, "gpu.%d.bus=%s\n", count, field[5]);
         fprintf(made, "gpu.%d.util=0\ngpu.%d.celsius=30\n", count, count);
         fprintf(made, "gpu.%d.milliwatts=25000\ngpu.%d.limit=300000\n", count, count);
-        fprintf(made, "gpu.%d.brand=2\ngpu.%d.arch=6.0\ngpu.%d.cores=3584\n", count, count, count);
+        fprintf(made, "gpu.%d.brand=2\ngpu.%d.arch=8.0\ngpu.%d.cores=6912\n", count, count, count);
         fprintf(made, "gpu.%d.bus_width=4096\ngpu.%d.ecc=1\ngpu.%d.ecc_errors=0:0:0\n", count, count, count);
-        fprintf(made, "gpu.%d.clock=405:715\ngpu.%d.clock_max=1480:715\n", count, count);
+        fprintf(made, "gpu.%d.clock=%d:715\ngpu.%d.clock_least=%d:715\n", count, IDLE_MHZ, count, IDLE_MHZ);
+        fprintf(made, "gpu.%d.clock_max=%d:715\n", count, BUSY_MHZ);
         fprintf(made, "gpu.%d.pcie=3:16\ngpu.%d.throughput=0:0\ngpu.%d.bar1=2:16384\n", count, count, count);
         fprintf(made, "gpu.%d.enc=0\ngpu.%d.dec=0\ngpu.%d.energy=0\ngpu.%d.replays=0\n", count, count, count, count);
         minors[count++] = atoi(field[0]);

@@ -62,7 +62,8 @@ int nvmlDeviceGetArchitecture(struct device *device, unsigned *architecture) {
 static int supported(const struct device *device, int memory, unsigned *count, unsigned *mhz) {
     unsigned room = *count, clocks[2];
     int code = small_of_row(device, "clock_max", memory, &clocks[0]);
-    if (!code) code = small_of_row(device, "clock", memory, &clocks[1]);
+    if (!code && small_of_row(device, "clock_least", memory, &clocks[1]))
+        code = small_of_row(device, "clock", memory, &clocks[1]);
     if (code) return code;
     *count = clocks[0] == clocks[1] ? 1 : 2;
     if (!mhz || room < *count) return INSUFFICIENT_SIZE;

@@ -9,11 +9,12 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
+from mesos_gpu.isolator.driver_tree import simulated_smi
 from mesos_gpu.simulated.libraries import USE, simulated_library
 from tests.support.simulated.played import Played
 
@@ -27,7 +28,7 @@ def played(tmp_path: Path) -> Iterator[Played]:
     try:
         folder = made.volume / "bin"
         folder.mkdir()
-        (folder / "nvidia-smi").write_bytes(resources.files("mesos_gpu.gpu").joinpath("nvidia-smi").read_bytes())
+        (folder / "nvidia-smi").write_bytes(simulated_smi())
         use = simulated_library(USE)
         assert use is not None
         (folder / USE).write_bytes(use)
@@ -58,6 +59,21 @@ def test_memory_use_and_processes_are_shown_while_a_program_runs(played: Played)
     (line,) = [line for line in table.splitlines() if f" {program.pid} " in line]
     assert line.split()[1:8:2] == ["0", "N/A", "C", "300MiB"]
     assert "No running processes" not in table
+    assert re.search(r"[3-6]\dC +P0 +\d{2,3}W / +300W", table), table
+    # What it is called by, whole in a query and without its beginning in the table.
+    (asked,) = smi(played, "--query-compute-apps=pid,name,used_memory", "--format=csv,noheader").splitlines()
+    pid, name, amount = asked.split(", ")
+    assert (pid, amount) == (str(program.pid), "300 MiB")
+    assert name == Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0].decode()
+    assert name[-20:] in line
+    (shared,) = [row.split() for row in smi(played, "pmon", "-c", "1").splitlines() if f" {pid} " in row]
+    assert (shared[0], shared[2], shared[-1]) == ("0", "C", Path(name).name)
+    assert 0 < int(shared[3]) <= 100
+    log = ElementTree.fromstring(smi(played, "-q", "-x"))
+    assert [one.findtext("pid") for one in log.iter("process_info")] == [pid]
+    assert (log.findtext(".//used_memory"), log.findtext(".//process_name")) == ("300 MiB", name)
+    assert log.findtext("gpu/clocks/sm_clock") == "1480 MHz"
+    assert re.search(rf"Process ID +: {pid}\n +Type +: C\n +Name +: {re.escape(name)}\n", smi(played, "-q"))
 
 
 def test_without_an_answer_gpus_are_idle(played: Played) -> None:

@@ -138,7 +138,7 @@ async def _pids(bank: Bank) -> str:
             "unsatisfied condition: cuda>=99.0 (NVIDIA_REQUIRE_CUDA); here cuda is",
         ),
         (("-e", "NVIDIA_REQUIRE_X=driver<1 cuda>12.4"), "unsatisfied condition: driver<1"),
-        (("-e", "NVIDIA_REQUIRE_X=arch>=7.0"), "unsatisfied condition: arch>=7.0 (NVIDIA_REQUIRE_X); here arch is 6.0"),
+        (("-e", "NVIDIA_REQUIRE_X=arch>=9.0"), "unsatisfied condition: arch>=9.0 (NVIDIA_REQUIRE_X); here arch is 8.0"),
         (
             ("-e", "NVIDIA_REQUIRE_X=brand=quadro brand=tesla,driver<550"),
             "unsatisfied condition: brand=quadro (NVIDIA_REQUIRE_X); here brand is Tesla",
@@ -157,7 +157,7 @@ async def test_what_an_image_requires_and_is_not_here_is_refused(
     assert await bank.leases() == []
     met = (
         "-e",
-        "NVIDIA_REQUIRE_CUDA=cuda>=99 brand=TESLA,arch<7,driver>500",
+        "NVIDIA_REQUIRE_CUDA=cuda>=99 brand=TESLA,arch<9,driver>500",
         "-e",
         "NVIDIA_DRIVER_CAPABILITIES=compute",
     )
