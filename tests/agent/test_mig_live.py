@@ -6,6 +6,7 @@ import json
 import signal
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import aiohttp
 import pytest
@@ -36,10 +37,17 @@ async def test_a_card_is_divided_at_the_start_and_again_around_what_runs(tmp_pat
     async with live_agent(tmp_path, *SINGLE, "--mig_profiles=0:3g.20gb,2x1g.5gb") as agent:
         assert advertised(agent)[-1] == 3
         assert await there(agent) == [("1g.5gb", 5120, ""), ("1g.5gb", 5120, ""), ("3g.20gb", 20480, "")]
-        agent.run("user", f"nvidia-smi -L; {USER}", resources=on_gpus(1))
+        agent.run("user", f"nvidia-smi -L; nvidia-smi -q -x; {USER}", resources=on_gpus(1))
         await agent.until_said("user", "round 2\n")
         (holder,) = [one for one in await there(agent) if one[2]]
         assert [line.split()[1] for line in (await agent.said("user")).splitlines() if "MIG-" in line] == [holder[0]]
+        report = (await agent.said("user")).partition("<?xml")[2].partition("</nvidia_smi_log>")
+        log = ElementTree.fromstring("<?xml" + report[0] + report[1])
+        assert [log.findtext(f"gpu/{path}") for path in ("mig_mode/current_mig", "utilization/gpu_util")] == [
+            "Enabled",
+            "N/A",
+        ]
+        assert [one.findtext("fb_memory_usage/total") for one in log.iter("mig_device")] == [f"{holder[1]} MiB"]
 
         status, made = await divide(agent, "7x1g.5gb", plan=True)
         if holder[0] == "1g.5gb":

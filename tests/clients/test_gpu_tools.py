@@ -1,6 +1,7 @@
 """What people look at GPUs with sees simulated ones, too: gpustat and nvitop, from PyPI, over our libnvidia-ml.so.1.
 
-So does a program that uses them by NVIDIA's own binding of CUDA's driver API, over our libcuda.so.1.
+So does a program that uses them by NVIDIA's own binding of CUDA's driver API, over our libcuda.so.1; and what reads the
+many forms in which nvidia-smi prints.
 """
 
 from __future__ import annotations
@@ -42,16 +43,39 @@ OTHERS = (
     "rich",
     "python-dateutil",
     "setuptools<80",
+    "psutil",
+    "tabulate",
+    "termcolor",
+    "pytest",
 )
+# What reads nvidia-smi or NVML and nothing else, with what it needs above.
+SMALL = (
+    "zeus==0.16.0",
+    "gpu-who==0.2.5",
+    "gpurun-numa==0.1.0",
+    "nvidia-docker-smi==0.1.0",
+    "nvidia-htop==1.2.0",
+    "pynvidiasmi==1.0.1",
+    "tokenwatt-check==0.4.2",
+    "xputop==0.1.8",
+)
+OWN_TESTS = "pynvml==13.0.1"  # in a folder of its own: it warns of itself wherever it is installed
+NODE = "node-nvidia-smi@1.0.0"
 
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
     environment = Environment(tmp_path_factory.mktemp("tools") / "venv")
     environment.begin("gpustat==1.1.1", "nvitop==1.7.2", "cuda-bindings==13.5.0", *OTHERS)
-    # Of zeus what reads GPUs; it wants much else for what it does with them.
-    environment.begin("--no-deps", "zeus==0.16.0")
+    # Of zeus what reads GPUs; it wants much else for what it does with them, and so do some others.
+    environment.begin("--no-deps", *SMALL)
+    environment.begin("--no-deps", "--target", str(environment.folder / "own_tests"), OWN_TESTS)
+    npm = ["npm", "install", "--silent", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts"]
     try:
+        done = subprocess.run(
+            [*npm, "--prefix", str(environment.folder), NODE], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
         environment.finish()
         # A task may run as anybody, who can read no folder of pytest's.
         yield environment
@@ -224,6 +248,51 @@ def test_other_readers_of_gpus_are_answered(tools: Environment, box: LiveBox) ->
     zeus = seen["zeus"]
     assert (zeus["name"], zeus["limits"], zeus["clocks"]) == ("Simulated GPU", [150000, 300000], [715])
     assert (zeus["watts"] >= 25, zeus["celsius"] >= 30, zeus["graphics"]) == (True, True, [1480, 405])
+
+
+# What reads nvidia-smi's table, its report as XML, its monitor of processes, its matrix and its fields.
+FORMS = """
+import json, os, subprocess, sys
+environment, here = os.path.dirname(os.path.dirname(sys.executable)), os.getcwd()
+os.environ.update(PATH=f"{environment}/bin:{os.environ['PATH']}", HOME=here, COLUMNS="140", LC_ALL="C.UTF-8")
+
+def said(*words):
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+    return done.stdout
+
+said("tokenwatt-check", "--no-load", "--no-disk", "--no-net", "--json", "checked.json")
+os.environ["PYTHONPATH"] = f"{environment}/own_tests"
+own = ["-k", "not nvlink_capability and not GetAttributes and not index0", "-q", "-p", "no:cacheprovider"]
+tested = said(sys.executable, "-W", "ignore", "-m", "pytest", *own, "--pyargs", "pynvml_utils.tests.test_nvml")
+os.environ["PYTHONPATH"] = ""
+print(json.dumps({
+    "pid": os.getpid(), "pynvml": tested, "htop": said("nvidia-htop.py"), "docker": said("nvidia-docker-smi"),
+    "fields": json.loads(said(sys.executable, "-m", "pynvidiasmi", "--fields", "name", "clocks.sm", "power.draw")),
+    "numa": said("gpurun", "--mode", "taskset", "-g", "0", "printenv", "CUDA_VISIBLE_DEVICES"),
+    "who": json.loads(said("gpu-who", "--json")), "xputop": said("xputop", "-b", "nvidia", "once"),
+    "node": json.loads(said("node", f"{environment}/node_modules/node-nvidia-smi/node-nvidia-smi.js")),
+    "checked": open("checked.json").read(),
+}))
+"""
+
+
+def test_what_reads_nvidia_smi_finds_the_card_and_its_process(tools: Environment, box: LiveBox) -> None:
+    use = CUDA.partition("memory = ")[0] + 'memory = call("cuMemAlloc", 3 << 30)\n'
+    seen = run_json(box, tools, 1, "-W", "ignore", "-c", use + FORMS)
+    pid = str(seen["pid"])
+    assert re.search(rf"\| +0 +{pid} +\S+ +3072MiB ", seen["htop"]), seen["htop"]
+    assert re.search(rf"^{pid} .* C .* 3072M .* GPU-0$", seen["docker"], re.MULTILINE), seen["docker"]
+    assert seen["fields"] == [{"name": "Simulated GPU", "clocks.sm": 405, "power.draw": "25.00"}]
+    assert seen["numa"] == "0\n"
+    (gpu,), (process,) = seen["who"]["gpus"], seen["who"]["processes"]
+    assert (gpu["mem_used"], gpu["power_limit"], process["pid"]) == (3072, 300, seen["pid"])
+    assert re.search(r"│ +30 │ +25\.0 │ +0\.0 │ +3072 │ +16384 │", seen["xputop"]), seen["xputop"]
+    card = seen["node"]["nvidia_smi_log"]["gpu"]
+    assert (card["fb_memory_usage"]["used"], card["gpu_power_readings"]["power_draw"]) == ("3072 MiB", "25.00 W")
+    assert card["processes"]["process_info"]["pid"] == pid
+    assert '"PASS"' in seen["checked"], seen["checked"]
+    assert re.search(r"^\d\d passed, \d+ (deselected|xfailed)", seen["pynvml"], re.MULTILINE), seen["pynvml"]
 
 
 def test_a_task_with_a_part_of_a_card_sees_the_size_of_its_part(tools: Environment, tmp_path: Path) -> None:

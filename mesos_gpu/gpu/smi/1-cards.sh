@@ -116,6 +116,7 @@ look() {
     while read -r word first second third fourth fifth; do
         case $word in
         MIG) instances=$instances$first$tab$second$tab$third$tab$fourth$tab$fifth$newline ;;
+        '') ;;
         PROCESS) running="$running$first $second $third $fourth${fifth:+ $fifth}$newline" ;;
         *)
             busy=$word used=$first celsius=$second milliwatts=$third
