@@ -47,6 +47,7 @@ OTHERS = (
     "tabulate",
     "termcolor",
     "pytest",
+    "numpy",
 )
 # What reads nvidia-smi or NVML and nothing else, with what it needs above.
 SMALL = (
@@ -66,7 +67,7 @@ NODE = "node-nvidia-smi@1.0.0"
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
     environment = Environment(tmp_path_factory.mktemp("tools") / "venv")
-    environment.begin("gpustat==1.1.1", "nvitop==1.7.2", "cuda-bindings==13.5.0", *OTHERS)
+    environment.begin("gpustat==1.1.1", "nvitop==1.7.2", "cuda-bindings==13.5.0", "cuda-core==1.2.2", *OTHERS)
     # Of zeus what reads GPUs; it wants much else for what it does with them, and so do some others.
     environment.begin("--no-deps", *SMALL)
     environment.begin("--no-deps", "--target", str(environment.folder / "own_tests"), OWN_TESTS)
@@ -204,6 +205,34 @@ def test_a_cuda_program_has_the_gpu_of_its_container_and_is_seen_on_it(tools: En
     # It has ended, and left nothing on the card.
     idle = run_json(box, tools, 4, "-m", "gpustat", "--json")
     assert {(one["memory.used"], len(one["processes"])) for one in idle["gpus"]} == {(0, 0)}
+
+
+# NVIDIA's Python over CUDA's driver API and NVML: a kernel between two events, memory, what `system` says of the card.
+CORE = """
+import json, subprocess
+from cuda.core import Device, EventOptions, LaunchConfig, ObjectCode, launch, system
+device = Device(0)
+device.set_current()
+stream = device.create_stream()
+memory = device.allocate(3 << 30, stream=stream)
+kernel = ObjectCode.from_ptx(b"// takes spin 5000\\n.visible .entry spin(\\n)\\n\\0").get_kernel("spin")
+begin = stream.record(options=EventOptions(timing_enabled=True))
+launch(stream, LaunchConfig(grid=1, block=32), kernel)
+end = stream.record(options=EventOptions(timing_enabled=True))
+end.sync()
+((told,), used) = system.Device.get_all_devices(), ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader"]
+print(json.dumps({
+    "name": device.name, "chip": list(device.compute_capability), "uuid": device.uuid, "ms": end - begin,
+    "system": [told.name, told.uuid, told.memory_info.used >> 20], "used": subprocess.check_output(used, text=True),
+}))
+"""
+
+
+def test_cuda_core_runs_a_kernel_and_sees_the_card_that_nvml_sees(tools: Environment, box: LiveBox) -> None:
+    seen = run_json(box, tools, 1, "-W", "ignore", "-c", CORE)
+    assert (seen["name"], seen["chip"], seen["used"]) == ("Simulated GPU", [8, 0], "3072 MiB\n")
+    assert seen["system"] == ["Simulated GPU", f"GPU-{seen['uuid']}", 3072]
+    assert seen["ms"] >= 5
 
 
 # What else people's programs read GPUs with: by nvidia-smi's queries (GPUtil, nvsmi), by NVML (py3nvml, zeus).
