@@ -56,6 +56,7 @@ def _clocks() -> list[tuple[Any, str, Any]]:
         (time, "perf_counter", monotonic),
         (time, "time_ns", lambda: int(wall() * 1e9)),
         (time, "monotonic_ns", lambda: int(monotonic() * 1e9)),
+        (aiohttp.connector, "monotonic", monotonic),  # which was imported by its name
         (time, "sleep", sleep),
     ]
 

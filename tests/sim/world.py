@@ -29,6 +29,8 @@ FASTEST_DRIFT = 2e-4
 
 _ADDRESS = re.compile(r"(0x|\.\.\.x?)[0-9a-f]{8,}")
 """Where an object lies, which is no part of a history; also in a text that was cut short (reprlib)."""
+_PLACE = re.compile(r" at \S+\.py:\d+")
+"""Where code is written, by which asyncio names a callback."""
 
 PROCESS: ContextVar[Process | None] = ContextVar("PROCESS", default=None)
 """Whose step this is; None: the simulator's own."""
@@ -140,6 +142,8 @@ class World:
         line = f"{self.now_s:14.6f} {who:12} {what}".replace(self._folder, "ROOT")
         if "0x" in line or "..." in line:
             line = _ADDRESS.sub(r"\1ADDRESS", line)
+        if ".py:" in line:
+            line = _PLACE.sub("", line)
         self._digest.update(line.encode())
         self.lines.append(line)
         if self.listener is not None:
