@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.sim.folders import end_with_parent, memory, own_folder, sweep
+from tests.sim.pages import enlarge
 
 _STILL = 0x0040000
 """ADDR_NO_RANDOMIZE of personality(2): sets of objects, which are ordered by address, have the same order again."""
@@ -81,7 +82,8 @@ def _make_repeatable() -> None:
         again = [sys.executable, "-m", "tests.sim", *sys.argv[1:]]
         # Where objects lie depends on what lies before them: the environment is one for everybody.
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONPYCACHEPREFIX") if name in os.environ}
-        os.execve(sys.executable, again, {**kept, "HOME": "/", "PYTHONHASHSEED": "0"})
+        # Of malloc's one heap, unlike of Python's own many, large pages can be made (tests/sim/pages.py).
+        os.execve(sys.executable, again, {**kept, "HOME": "/", "PYTHONHASHSEED": "0", "PYTHONMALLOC": "malloc"})
 
 
 def _play_all(wishes: Any) -> int:
@@ -189,6 +191,7 @@ def _play(seed: int, wishes: Any, told: Any, root: Path) -> None:
     from tests.sim.parts import sampled, table
 
     end_with_parent()
+    enlarge()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     pauses, services = (wishes.people, wishes.faults), (wishes.masters, wishes.marathons)
     actors = None if wishes.actors is None else tuple(wishes.actors)
