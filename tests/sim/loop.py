@@ -90,18 +90,19 @@ _numbers = itertools.count()
 
 
 class _Future(asyncio.Future):  # type: ignore[type-arg]
-    def __init__(self, **more: Any) -> None:
-        self._number = next(_numbers)
-        super().__init__(**more)
+    _number: int
 
     def __hash__(self) -> int:
         return self._number
 
 
+_begin: Any = asyncio.Task.__init__
+
+
 class _Task(asyncio.Task):  # type: ignore[type-arg]
     def __init__(self, coroutine: Any, **more: Any) -> None:
         self._number = next(_numbers)
-        super().__init__(coroutine, **more)
+        _begin(self, coroutine, **more)
 
     def __hash__(self) -> int:
         return self._number
@@ -138,12 +139,33 @@ class VirtualLoop(_Base):  # type: ignore[misc]
 
     def create_future(self) -> asyncio.Future[Any]:
         """Return a future that sets keep in the order in which they were made."""
-        return _Future(loop=self)
+        future = _Future(loop=self)
+        future._number = next(_numbers)
+        return future
 
     # Time.
 
     def _run_once(self) -> None:
-        """Go on to when something is due, and make the steps of that moment."""
+        """Go on from moment to moment, making the steps of each, until somebody stops the loop."""
+        world, ready = self.world, self._ready
+        while True:
+            self._go_on()
+            for _ in range(len(ready)):
+                step = ready.popleft()
+                if step._cancelled or (world.ambush is not None and not self._outlives_ambush(step)):
+                    continue
+                try:
+                    step._context.run(step._callback, *step._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    text = f"Exception in callback {step}"
+                    self.call_exception_handler({"message": text, "exception": error, "handle": step})
+            if self._stopping:
+                return
+
+    def _go_on(self) -> None:
+        """Go on to when something is due, which is ready then."""
         world, ready, scheduled = self.world, self._ready, self._scheduled
         if len(scheduled) > MANY_TIMERS and self._timer_cancelled_count / len(scheduled) > 0.5:
             scheduled = self._scheduled = [entry for entry in scheduled if not _forgotten(entry[1])]
@@ -152,37 +174,27 @@ class VirtualLoop(_Base):  # type: ignore[misc]
         while scheduled and scheduled[0][1]._cancelled:
             self._timer_cancelled_count -= 1
             heappop(scheduled)[1]._scheduled = False
-        pause_s = 0.0
+        now_s = world.now_s
         if not ready and not self._stopping:
             if not scheduled:
                 raise Stuck("nothing is going to happen any more")
-            pause_s = scheduled[0][0] - world.now_s
+            pause_s = scheduled[0][0] - now_s
+        else:
+            pause_s = 0.0
         if pause_s > STEP_S:
             self._steps = 0
-            world.now_s += pause_s
+            now_s += pause_s
         else:
             self._steps += 1
-            world.now_s += STEP_S
+            now_s += STEP_S
             if self._steps > MOST_STEPS_AT_ONCE:
-                raise Stuck(f"{MOST_STEPS_AT_ONCE} turns of the loop without a pause until {world.now_s:.6f} s")
-        due_s = world.now_s + RESOLUTION_S
+                raise Stuck(f"{MOST_STEPS_AT_ONCE} turns of the loop without a pause until {now_s:.6f} s")
+        world.now_s = now_s
+        due_s = now_s + RESOLUTION_S
         while scheduled and scheduled[0][0] < due_s:
             timer = heappop(scheduled)[1]
             timer._scheduled = False
             ready.append(timer)
-        for _ in range(len(ready)):
-            step = ready.popleft()
-            if step._cancelled:
-                continue
-            if world.ambush is not None and not self._outlives_ambush(step):
-                continue
-            try:
-                step._context.run(step._callback, *step._args)
-            except (SystemExit, KeyboardInterrupt):
-                raise
-            except BaseException as error:
-                text = f"Exception in callback {step}"
-                self.call_exception_handler({"message": text, "exception": error, "handle": step})
 
     def _outlives_ambush(self, step: asyncio.Handle) -> bool:
         process = step._context.get(PROCESS)  # type: ignore[attr-defined]
@@ -220,7 +232,13 @@ class VirtualLoop(_Base):  # type: ignore[misc]
         self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Make a step after so many seconds of the clock of whoever asks."""
-        return self.call_at(self.time() + delay, callback, *args, context=context)
+        process = PROCESS.get()
+        if process is None:
+            return self.at(self.world.now_s + delay, callback, *args, context=context)
+        now_s, host = self.world.now_s, process.host
+        mono_s = (now_s - host.booted_s) * host.rate  # as `mono` says: this is called for most of all steps
+        pause_s = mono_s + delay - mono_s
+        return self.at(now_s + (pause_s / host.rate if pause_s > 0 else 0.0), callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -239,7 +257,9 @@ class VirtualLoop(_Base):  # type: ignore[misc]
         process = found.get(PROCESS)
         if process is not None and when < process.frozen_until_s:
             when = process.next_thaw_s()
-        when = max(when, self.world.now_s)
+        now_s = self.world.now_s
+        if when < now_s:
+            when = now_s
         timer = _Timer(when, callback, args, self, found)
         if process is not None and not process.alive:
             timer.cancel()

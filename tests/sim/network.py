@@ -239,11 +239,12 @@ class Network:
             return
         if kind == "data":
             self._spring(end.process, peer.process.host)
-        due_s = max(end.last_due_s, self.world.now_s + self._latency_s(end.process.host, peer.process.host))
+        now_s = self.world.now_s
+        due_s = max(end.last_due_s, now_s + self._latency_s(end.process.host, peer.process.host))
         end.last_due_s = due_s
         end.sent.append((due_s, kind, data))
         end.sent_bytes += len(data)
-        self.world.soon(due_s - self.world.now_s, self._pass_on, end)
+        self.world.soon(due_s - now_s, self._pass_on, end)
 
     def _spring(self, process: Process, there: Host) -> None:
         """Something is about to be sent: what was to happen at this one does. Raises Killed."""
@@ -378,10 +379,11 @@ class Network:
         return self._disturbed_s.get(pair, 0.0)
 
     def _latency_s(self, one: Host, other: Host) -> float:
+        chance = self.world.random.random()
         if one is other:
-            return self.world.random.uniform(1e-5, 1e-4)
+            return 1e-5 + (1e-4 - 1e-5) * chance
         slow_s = self._slow.get(frozenset((one.name, other.name)), 0.0) if self._slow else 0.0
-        return self.world.random.uniform(1e-4, 2e-3) + (self.world.random.uniform(0.0, slow_s) if slow_s else 0.0)
+        return 1e-4 + (2e-3 - 1e-4) * chance + (self.world.random.uniform(0.0, slow_s) if slow_s else 0.0)
 
     def _host(self, ip: str) -> Host:
         for host in self.world.hosts.values():
