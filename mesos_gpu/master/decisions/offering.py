@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from math import inf
 
 from mesos_gpu.master.allocation.allocator_feed import held_parts, holders_of, holdings_of
 from mesos_gpu.master.allocation.eligibility import Allocation, quantities
@@ -18,16 +19,11 @@ from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resources import NOTHING, Resources
 
 
-def is_due(state: MasterState, now: Moment) -> bool:
-    """Return whether a `tick` can change anything now: on a quiet cluster most cannot."""
-    return bool(
-        state.allocation_due
-        or state.withheld
-        or state.drainages
-        or state.deactivated
-        or state.filters.ends_s <= now.mono_s
-        or (state.offer_ends and state.offer_ends[0][0] <= now.mono_s)
-    )
+def tick_due_s(state: MasterState) -> float:
+    """Return from when on a `tick` can change anything: on a quiet cluster that is never, which is infinite."""
+    if state.allocation_due or state.withheld or state.drainages or state.deactivated:
+        return -inf
+    return min(state.filters.ends_s, state.offer_ends[0][0] if state.offer_ends else inf)
 
 
 def tick(state: MasterState, now: Moment) -> list[Action]:

@@ -14,10 +14,11 @@ from contextlib import nullcontext
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.master.decisions import invariants
 from mesos_gpu.master.decisions.handle import handle
-from mesos_gpu.master.decisions.offering import is_due
+from mesos_gpu.master.decisions.offering import tick_due_s
 from mesos_gpu.master.engine.alarms import Alarms
 from mesos_gpu.master.engine.edges import Agents, Subscriber
 from mesos_gpu.master.engine.registrar import Registrar
+from mesos_gpu.master.engine.ticks import Ticks
 from mesos_gpu.master.engine.waiting import Waiting
 from mesos_gpu.master.engine.watchers import Watchers
 from mesos_gpu.master.events.event import Event
@@ -63,6 +64,7 @@ class Engine:
         self._waiting: set[Waiting] = set()
         self._subscribers: dict[str, Subscriber] = {}
         self._watchers, self._alarms = Watchers(state), Alarms()
+        self._ticks = Ticks(state.settings.allocation_interval_s, self._tick)
         self._books = invariants.Books()
         self._allocating = False
         self._due_s: float | None = None
@@ -74,13 +76,14 @@ class Engine:
 
     def start(self) -> None:
         """Begin the allocation interval."""
-        self._alarms.call_every(self.state.settings.allocation_interval_s, self._tick)
+        self._ticks.start(tick_due_s(self.state))
 
     def stop(self) -> None:
         """Let no timer fire any more; operators who wait for the registry are told that nobody knows."""
         self._stopped = True
         self._give_up_waiting("this master is stopping")
         self._alarms.stop()
+        self._ticks.stop()
 
     @property
     def stopped(self) -> bool:
@@ -139,6 +142,7 @@ class Engine:
                 self.fail(f"the state of this master is inconsistent: {problem}")
         self._watchers.publish()
         self.allocate_soon()
+        self._ticks.expect(tick_due_s(self.state))
 
     def allocate_soon(self) -> None:
         """Offer what is free once the events of this turn of the loop are through, if anything changed."""
@@ -202,9 +206,11 @@ class Engine:
         self._alarms.call_later(delay_s, call)
 
     def _tick(self) -> None:
-        # An idle master is woken by little else: nothing is built for nothing.
-        if is_due(self.state, self.now()):
-            self._timed(Tick())
+        try:
+            if tick_due_s(self.state) <= self.now().mono_s:
+                self._timed(Tick())
+        finally:
+            self._ticks.expect(tick_due_s(self.state))
 
     def _allocate(self) -> None:
         self._allocating = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import typing
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ from msgspec import Struct
 from mesos_gpu.errors import BadInput
 from mesos_gpu.master.decisions import draining
 from mesos_gpu.master.decisions.handle import decide, handle
-from mesos_gpu.master.decisions.offering import is_due
+from mesos_gpu.master.decisions.offering import tick_due_s
 from mesos_gpu.master.events import agents, operators, schedulers, stored, timers
 from mesos_gpu.master.events.event import Event
 from mesos_gpu.master.model.model import Agent, Drainage
@@ -113,8 +114,7 @@ def test_offers_follow_when_they_are_due_and_one_is_taken(state: MasterState) ->
     handle(state, schedulers.Decline(framework.id, body), NOW)
     assert not agent.offers
     assert not handle(state, timers.Tick(), later(4))
-    assert not is_due(state, later(4))
-    assert is_due(state, later(6))
+    assert later(4).mono_s < tick_due_s(state) <= later(6).mono_s
     assert events(handle(state, timers.Tick(), later(6)), "OFFERS")
 
 
@@ -134,9 +134,9 @@ def test_a_tick_is_due_where_time_may_change_something(
 ) -> None:
     agent = add_agent(state)
     handle(state, timers.Tick(), NOW)
-    assert not is_due(state, NOW)
+    assert tick_due_s(state) == math.inf
     why(state, agent)
-    assert is_due(state, NOW)
+    assert tick_due_s(state) <= NOW.mono_s
 
 
 def test_many_agents_are_offered_a_part_at_a_time_with_room_for_other_events_between() -> None:
