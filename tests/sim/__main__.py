@@ -147,7 +147,12 @@ def _play_each(
 
 def _again(seed: int, wishes: Any) -> str:
     """Return the command that plays a history again."""
-    words = [f"--seed {seed} --hours {wishes.hours:g}"]
+    return " ".join(["./run sim", f"--seed {seed} --hours {wishes.hours:g}", *_said(wishes)])
+
+
+def _said(wishes: Any) -> list[str]:
+    """Return the words that say of histories what their seeds would say else."""
+    words = []
     for name, default in (
         ("agents", 3),
         ("gpus", 4),
@@ -155,16 +160,13 @@ def _again(seed: int, wishes: Any) -> str:
         ("faults", None),
         ("masters", None),
         ("shared", None),
+        ("marathons", None),
     ):
         if getattr(wishes, name) != default:
-            words.append(f"--{name} {getattr(wishes, name):g}")
-    if wishes.marathons is not None:
-        words.append(f"--marathons {wishes.marathons}")
+            words += [f"--{name}", f"{getattr(wishes, name):g}"]
     if wishes.pace is not None:
-        words.append(f"--pace {wishes.pace}")
-    if wishes.actors is not None:
-        words.append(" ".join(["--actors", *wishes.actors]))
-    return " ".join(["./run sim", *words])
+        words += ["--pace", wishes.pace]
+    return words if wishes.actors is None else [*words, "--actors", *wishes.actors]
 
 
 def _find_planted(wishes: Any) -> int:
@@ -175,8 +177,9 @@ def _find_planted(wishes: Any) -> int:
         for patch in patches():
             if wishes.planted and patch.stem not in wishes.planted:
                 continue
-            minutes, pace = wishes.minutes or 10.0, wishes.pace or "dense"
-            found = hunt(patch, folder, minutes=minutes, seed=wishes.seed, hours=wishes.hours, pace=pace)
+            found = hunt(
+                patch, folder, minutes=wishes.minutes or 10.0, seed=wishes.seed, hours=wishes.hours, words=_said(wishes)
+            )
             missed += not found.found
             which = f"found by seed {found.seed}, " if found.found else "MISSED, "
             took = f"{found.histories} histories, {found.processor_s:.0f} s of a processor"

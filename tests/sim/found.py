@@ -15,17 +15,27 @@ _HEAD = "| Defect | What it is | Seed | Histories | Seconds | Code |\n| --- | --
 
 @dataclass(frozen=True)
 class Line:
-    """Which seed showed a defect, after how many histories and seconds of a processor, and by which commit."""
+    """Which seed showed a defect, after how many histories and seconds of a processor, and by which commit.
+
+    `words`: those of the command beside its seed and its hours, such as --actors.
+    """
 
     seed: str
     histories: str
     seconds: str
     code: str
+    words: str = ""
+
+    @property
+    def cells(self) -> str:
+        """Return its cells of the table."""
+        seed = f"{self.seed} `{self.words}`" if self.words else self.seed
+        return " | ".join((seed, self.histories, self.seconds, self.code))
 
 
 def found() -> dict[str, Line]:
     """Return what found.txt says, by defect."""
-    lines = [line.split() for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
+    lines = [line.split(maxsplit=5) for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
     return {name: Line(*words) for name, *words in lines}
 
 
@@ -35,7 +45,7 @@ def table() -> str:
     for patch in patches():
         said = patch.read_text().splitlines()[0]
         line = known.get(patch.stem)
-        cells = "not found yet | | | " if line is None else " | ".join(vars(line).values())
+        cells = "not found yet | | | " if line is None else line.cells
         rows.append(f"| {patch.stem} | {said} | {cells} |\n")
     return f"{_HEAD}{''.join(rows)}\n{len(known)} of {len(rows)} are found so.\n"
 

@@ -8,6 +8,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,15 +47,22 @@ def planted(patch: Path, folder: Path) -> Path:
     return tree
 
 
-def hunt(patch: Path, folder: Path, *, minutes: float, seed: int = 1, hours: float = 1.0, pace: str = "dense") -> Found:
+def hunt(
+    patch: Path, folder: Path, *, minutes: float, seed: int = 1, hours: float = 1.0, words: Sequence[str] = ()
+) -> Found:
     """Play histories with this defect until one shows it, or so many minutes of one processor are over.
 
-    What a history shows without the defect, too, is another's.
+    They have the `words` of the command, such as --actors, with the defect and without it; they are dense unless
+    these say otherwise. What a history shows without the defect, too, is another's.
     """
     tree = planted(patch, folder)
+
+    def named() -> list[str]:
+        return ["--seed", str(seed), "--hours", f"{hours:g}", "--pace", "dense", *words]
+
     spent_s, played, said = 0.0, 0, ""
     while spent_s < minutes * 60:
-        done, took_s = _play(tree, seed, hours, pace, "--minutes", f"{minutes - spent_s / 60:f}", "--first")
+        done, took_s = _play(tree, *named(), "--minutes", f"{minutes - spent_s / 60:f}", "--first")
         spent_s += took_s
         played += len(re.findall(r"^seed \d+: ", done.stdout, re.MULTILINE))
         shown = re.search(r"^seed (\d+): .*\n  FOUND.*\n  - (.*)", done.stdout, re.MULTILINE)
@@ -62,7 +70,7 @@ def hunt(patch: Path, folder: Path, *, minutes: float, seed: int = 1, hours: flo
             said = (done.stdout + done.stderr)[-500:]
             break
         seed, said = int(shown[1]), shown[2]
-        if _play(ROOT, seed, hours, pace)[0].returncode == 0:
+        if _play(ROOT, *named())[0].returncode == 0:
             shutil.rmtree(tree)
             return Found(patch.stem, True, played, seed, spent_s, said)
         said, seed = f"seed {seed} breaks something without it: {said}", seed + 1
@@ -71,14 +79,11 @@ def hunt(patch: Path, folder: Path, *, minutes: float, seed: int = 1, hours: flo
     return Found(patch.stem, False, played, None, spent_s, said)
 
 
-def _play(
-    tree: Path, seed: int, hours: float, pace: str, *words: str
-) -> tuple[subprocess.CompletedProcess[str], float]:
+def _play(tree: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], float]:
     """Play histories of a tree; return what came of it, and the seconds of a processor that it took."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONHASHSEED", "PYTHONPATH")}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "tests.sim", "--seed", str(seed), "--hours", str(hours), "--jobs", "1"]
-    command += ["--pace", pace, *words]
+    command = [sys.executable, "-m", "tests.sim", "--jobs", "1", *words]
     done = subprocess.run(
         command, cwd=tree, env=environment, capture_output=True, text=True, check=False, preexec_fn=end_with_parent
     )

@@ -20,10 +20,8 @@ FAILED_ONCE = [
     tuple(line.split()) for line in (HERE / "seeds.txt").read_text().splitlines() if not line.startswith("#")
 ]
 
-FOUND_BY = dict(
-    line.split()[:2] for line in (HERE / "planted" / "found.txt").read_text().splitlines() if not line.startswith("#")
-)
-"""The seed that showed each planted defect, by its name."""
+FOUND_BY = found.found()
+"""What showed each planted defect, by its name."""
 
 
 def play(*words: str) -> subprocess.CompletedProcess[str]:
@@ -65,8 +63,25 @@ def test_a_planted_defect_can_be_planted(patch: Path) -> None:
 
 @pytest.mark.parametrize("name", ["gpus-not-freed", "runtime-folder-removed"])
 def test_a_planted_defect_is_found(name: str, tmp_path: Path) -> None:
-    shown = hunt(HERE / "planted" / f"{name}.patch", tmp_path, minutes=5, seed=int(FOUND_BY[name]), hours=0.5)
+    line = FOUND_BY[name]
+    patch, words = HERE / "planted" / f"{name}.patch", line.words.split()
+    shown = hunt(patch, tmp_path, minutes=5, seed=int(line.seed), hours=0.5, words=words)
     assert shown.found, shown
+
+
+def test_a_planted_defect_is_hunted_in_the_histories_that_are_named() -> None:
+    """By its seed this one has no shared cards, and nobody who shares them."""
+    done = play(
+        "--planted", "parts-not-freed", "--seed", "1", "--hours", "0.5", "--minutes", "3", "--actors", "sharing"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.match(r"parts-not-freed: found by seed \d+, ", done.stdout), done.stdout
+
+
+def test_words_of_the_command_that_showed_a_defect_are_in_the_table() -> None:
+    assert found.Line("7", "2", "9", "0a1a8075").cells == "7 | 2 | 9 | 0a1a8075"
+    line = found.Line("7", "2", "9", "0a1a8075", "--pace slow --actors sharing failing")
+    assert line.cells == "7 `--pace slow --actors sharing failing` | 2 | 9 | 0a1a8075"
 
 
 def test_what_was_found_is_planted_and_told() -> None:
