@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tests.sim.services import Cluster
     from tests.sim.world import World
 
+LATER = 60_000
+"""Histories of seeds from here on have what actors have learnt since there were others."""
+
 
 @dataclass
 class Stage:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from mesos_gpu.errors import ContainerError
+from tests.sim.actors import LATER
 
 if TYPE_CHECKING:
     from tests.sim.machine import Container, Machine
@@ -16,6 +18,9 @@ HEALTH = "SIM_HEALTH"
 """A task's variable: PROTOCOL:FROM:UNTIL, how it is asked, and between which seconds after its begin it is sick."""
 READY = "SIM_READY"
 """A task's variable: so many seconds after its begin it is ready."""
+SILENT = 0.3
+"""How many of the sick do not answer at all. In earlier histories that is another one each time: what says that it is
+sick, and is believed to be well, was soon ended for the answers that it owed."""
 WELL, SICK = b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 503 Service Unavailable\r\n"
 
 
@@ -44,11 +49,19 @@ def sick_within(container: Container, now_s: float, last_s: float, *, throughout
     return begins_s <= now_s and now_s - last_s < ends_s
 
 
+def is_silent(container: Container) -> bool:
+    """Return whether one that is sick does not answer now."""
+    world = container.kernel.host.world
+    if world.seed < LATER:
+        return world.random.random() < SILENT
+    return Random(f"silence of {container.task} at {world.seed}").random() < SILENT
+
+
 def answered(container: Container) -> int:
     """Return the exit status of a command that asks how it is. Raises ContainerError when that takes too long."""
     if HEALTH not in container.config.environment or not is_sick(container):
         return 0
-    if container.kernel.host.world.random.random() < 0.3:
+    if is_silent(container):
         raise ContainerError("the command took too long")
     return 1
 
@@ -113,7 +126,7 @@ class _Answers(asyncio.Protocol):
             self._say(container.kernel.host.world.now_s >= container.began_s + ready_after_s(container))
             return
         sick = is_sick(container)
-        if sick and container.kernel.host.world.random.random() < 0.3:
+        if sick and is_silent(container):
             return
         self._say(not sick)
 

@@ -12,7 +12,7 @@ from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.spec.config import ContainerConfig, Ready, SessionConfig, Size, Termination, check_config
 from mesos_gpu.container.spec.nesting import is_nested, parent_of, top_level
 from mesos_gpu.container.state.checkpoints import Record
-from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
+from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotEnoughGpus, NotFound
 from mesos_gpu.isolator.plan import Change
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.ids import ContainerId
@@ -93,7 +93,7 @@ class SimulatedContainers:
                 if parent_of(container_id) not in self._known:
                     raise ContainerError(f"container {container_id} lies in one that does not run")
             else:
-                self.isolator.prepare(container_id, config.gpus, labels=config.labels, share=config.share)
+                self._prepare(config)
             try:
                 await self._pause()
                 if ready is not None:
@@ -113,6 +113,17 @@ class SimulatedContainers:
             self._launching.discard(container_id)
         await self._pause()
         return 4711
+
+    def _prepare(self, config: ContainerConfig) -> None:
+        """Take what a container is to have; nobody is refused it for what has ended."""
+        try:
+            self.isolator.prepare(config.container_id, config.gpus, labels=config.labels, share=config.share)
+        except NotEnoughGpus as error:
+            there = self._known | self._launching
+            gone = [str(one) for one in (*self.isolator._whole.held, *self.isolator.shares) if one not in there]
+            if gone and self.machine.host.disk.refused_s < self._world.now_s:
+                self._world.finding(f"{config.container_id} is refused ({error}): {gone} have ended, and hold GPUs")
+            raise
 
     def _held(self, container_id: ContainerId) -> frozenset[str]:
         return frozenset(gpu.uuid for gpu in self.isolator._whole.held.get(container_id, ()))

@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
-from tests.sim.actors import Actor
-from tests.sim.faults import span
+from tests.sim.actors import LATER, Actor
+from tests.sim.faults import count_to, span
 from tests.sim.world import Host
+
+if TYPE_CHECKING:
+    from tests.sim.machine import Container, Machine
 
 PAUSES_S = (60.0, 180.0, 400.0)
 LONGEST_S = 240.0
+AT_AN_END, MOST_AT_AN_END, A_MOMENT_S = 0.2, 4, 1.0
+"""How often one of the next so many things fails that are written when a container has ended, within a moment."""
 KINDS = (errno.ENOSPC, errno.EROFS, errno.EIO, errno.EIO)
 TAKES_NO_ROOM = frozenset(("unlink", "rmdir", "rename", "replace"))
 """What a full disk does not refuse."""
@@ -36,6 +43,9 @@ class Failing(Actor):
     async def work(self) -> None:
         """Let a disk fail now and then."""
         pause_s = self.chance.choice(PAUSES_S)
+        if self.world.seed >= LATER:
+            for machine in self.cluster.machines.values():
+                machine.on_end = partial(self._ends, machine, machine.on_end)
         while self.busy:
             await self.pause(pause_s)
             if self.busy:
@@ -59,6 +69,28 @@ class Failing(Actor):
         host.disk.refuse = refuse
         self._ill[host.name] = host
         self.world.soon(lasts_s, self._heal, host)
+
+    def _ends(self, machine: Machine, on_end: Callable[[Container], None], container: Container) -> None:
+        """A container ends: one of the next things that are written of it may fail, and then all is well."""
+        on_end(container)
+        host = machine.host
+        if not self.busy or host.name in self._ill or self.chance.random() >= AT_AN_END:
+            return
+        left = count_to(self.chance, MOST_AT_AN_END)
+
+        def refuse(call: str) -> None:
+            nonlocal left
+            if call == AFTERWARDS:
+                return
+            left -= 1
+            if left <= 0:
+                self._heal(host)
+                self.tell(f"{host.name} {call}: {os.strerror(errno.EIO)}, once")
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        host.disk.refuse = refuse
+        self._ill[host.name] = host
+        self.world.soon(A_MOMENT_S, self._heal, host)
 
     def _heal(self, host: Host) -> None:
         if self._ill.pop(host.name, None) is not None:

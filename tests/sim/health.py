@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mesos_gpu.agent.decisions import checking
 from mesos_gpu.marathon.decisions import health_updates, orchestrator
 from mesos_gpu.mesos.checks import HealthNews
-from tests.sim.actors import Actor
+from tests.sim.actors import LATER, Actor
 from tests.sim.answering import HEALTH, READY, ready_after_s, sick_within
 from tests.sim.faults import span
 from tests.sim.people import MOST_APPS, Wanted
@@ -58,6 +58,11 @@ class Checked(Actor):
     def _known_after_s(self) -> float:
         """After so long a sickness is known, and one that is over does not count any more."""
         return GRACE_S + (FAILURES + 2) * (self.interval_s + TIMEOUT_S)
+
+    @property
+    def _each(self) -> bool:
+        """Return whether all apps are changed in the end, rather than one, and are both never ready and never well."""
+        return self.world.seed >= LATER
 
     def _mine(self) -> list[str]:
         return sorted(name for name in self.stage.people.apps if name.startswith(f"/{NAME}"))
@@ -121,12 +126,15 @@ class Checked(Actor):
         return answer is not None and answer.status in (200, 404)
 
     async def leave(self) -> None:
-        """Have all be well from now on; one is changed to what never is, which must wait, and back."""
+        """Have all be well from now on; they are changed to what never is, which must wait, and back."""
         for name in self._mine():
             await self._heal(name)
+        if self._each:
+            for name in self._mine():
+                await self._must_wait(name)
         for name in self._mine()[1:]:
             await self._remove(name)
-        if self._mine():
+        if self._mine() and not self._each:
             await self._must_wait(self._mine()[0])
         self._look()
 
@@ -141,6 +149,8 @@ class Checked(Actor):
         if not await self._is_well(name):
             return
         asked = any(READY in c.config.environment for _, c in self._containers() if c.task.startswith(_prefix(name)))
+        if self._each and self.chance.random() < 0.5:
+            asked = False  # what is asked whether it is ready is asked whether it is well, too
         before = [container for _, container in self._containers() if container.task.startswith(_prefix(name))]
         await (self._put(name, WELL, NOT_YET) if asked else self._put(name, NEVER))
         await asyncio.sleep(WATCH_S)

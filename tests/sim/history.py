@@ -23,6 +23,7 @@ from tests.sim.install import begin
 from tests.sim.judge import Judge
 from tests.sim.loop import Stuck
 from tests.sim.operators import HOW_OFTEN, Operators
+from tests.sim.overtaken import Overtaken
 from tests.sim.paces import PACES, Pacing, pace_of
 from tests.sim.people import People, acts_of
 from tests.sim.preempting import Preempting
@@ -49,7 +50,7 @@ OPERATORS_S = 300.0
 PEOPLE_S = (15.0, 40.0, 40.0, 90.0)
 FAULTS_S = (20.0, 40.0, 80.0, 160.0)
 """Mean pauses that histories have, in seconds."""
-ACTORS: tuple[type[Actor], ...] = (Replaced, Checked, Preempting, Failing, Ambushing, Sharing)
+ACTORS: tuple[type[Actor], ...] = (Replaced, Checked, Preempting, Failing, Ambushing, Sharing, Overtaken)
 
 
 @dataclass(frozen=True)

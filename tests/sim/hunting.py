@@ -18,6 +18,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 APPLY = ("git", "apply", "-C1", "--whitespace=nowarn")
 """One line around a change is enough to know the place by: what is near it may change."""
+SAID = "Said: "
+"""How the second line of a patch begins that says what history must show it."""
 COPIED = ("mesos_gpu", "marathon_cli", "schemas", "tests")
 
 
@@ -38,6 +40,12 @@ def patches() -> list[Path]:
     return sorted((HERE / "planted").glob("*.patch"))
 
 
+def said_of(patch: Path) -> str:
+    """Return what a history must say that shows a defect: of one behind another, what that one does not show."""
+    second = patch.read_text().splitlines()[1]
+    return second.removeprefix(SAID) if second.startswith(SAID) else ""
+
+
 def planted(patch: Path, folder: Path) -> Path:
     """Return a copy of the tree, below an empty folder, with this defect. Raises CalledProcessError."""
     tree = folder / patch.stem
@@ -53,7 +61,7 @@ def hunt(
     """Play histories with this defect until one shows it, or so many minutes of one processor are over.
 
     They have the `words` of the command, such as --actors, with the defect and without it; they are dense unless
-    these say otherwise. What a history shows without the defect, too, is another's.
+    these say otherwise. What a history shows without the defect, too, is another's, as is what a patch does not name.
     """
     tree = planted(patch, folder)
 
@@ -66,10 +74,18 @@ def hunt(
         spent_s += took_s
         played += len(re.findall(r"^seed \d+: ", done.stdout, re.MULTILINE))
         shown = re.search(r"^seed (\d+): .*\n  FOUND.*\n  - (.*)", done.stdout, re.MULTILINE)
+        at_fault = re.search(r"^seed (\d+): the simulator is at fault\n(?:.*\n)*?(\w+: .*)", done.stdout, re.MULTILINE)
+        if shown is None and at_fault is not None:
+            said, seed = f"seed {at_fault[1]}: the simulator is at fault: {at_fault[2]}", int(at_fault[1]) + 1
+            print(said, flush=True)
+            continue
         if done.returncode != 1 or shown is None:
             said = (done.stdout + done.stderr)[-500:]
             break
         seed, said = int(shown[1]), shown[2]
+        if said_of(patch) not in said:
+            seed += 1
+            continue
         if _play(ROOT, *named())[0].returncode == 0:
             shutil.rmtree(tree)
             return Found(patch.stem, True, played, seed, spent_s, said)

@@ -182,6 +182,10 @@ class Network:
         self._slow: dict[frozenset[str], float] = {}
         self._traps: dict[frozenset[str], tuple[int, Callable[[], None]]] = {}
         self._disturbed_s: dict[frozenset[str], float] = {}
+        self._still: dict[Transport, frozenset[str]] = {}
+        """Ends whose pieces do not get through, while those of others do; and between which hosts they are."""
+        self.on_data: Callable[[Transport, bytes], None] | None = None
+        """Told of each piece of data that is about to be sent."""
         self.on_change: list[Callable[[], None]] = []
         """Told whenever hosts can be reached, or not, that could not, or could."""
 
@@ -239,6 +243,8 @@ class Network:
             return
         if kind == "data":
             self._spring(end.process, peer.process.host)
+            if self.on_data is not None:
+                self.on_data(end, data)
         now_s = self.world.now_s
         due_s = max(end.last_due_s, now_s + self._latency_s(end.process.host, peer.process.host))
         end.last_due_s = due_s
@@ -275,7 +281,7 @@ class Network:
             return
         here, there = end.process.host, peer.process.host
         while end.sent and end.sent[0][0] <= self.world.now_s + EARLY_S:
-            if there.down or here.down or self.is_cut(here, there):
+            if there.down or here.down or end in self._still or self.is_cut(here, there):
                 self._hold(end)
                 return
             _, kind, data = end.sent.popleft()
@@ -371,10 +377,24 @@ class Network:
         else:
             self._slow.pop(pair, None)
 
+    def stall(self, end: Transport) -> None:
+        """Let nothing more come that one end sends, until `release`; what others send comes."""
+        if end.peer is not None:
+            self._still[end] = pair = frozenset((end.process.host.name, end.peer.process.host.name))
+            self._disturbed_s[pair] = self.world.now_s
+
+    def release(self, end: Transport) -> None:
+        """Let what an end has sent come at last."""
+        pair = self._still.pop(end, None)
+        if pair is not None:
+            self._disturbed_s[pair] = self.world.now_s
+            self._waiting.pop(end, None)
+            self._pass_on(end)
+
     def quiet_since_s(self, one: Host, other: Host) -> float:
         """Return since when what two hosts send each other has come at once; now, if it does not."""
         pair = frozenset((one.name, other.name))
-        if pair in self.cut or self._slow.get(pair):
+        if pair in self.cut or self._slow.get(pair) or pair in self._still.values():
             return self.world.now_s
         return self._disturbed_s.get(pair, 0.0)
 

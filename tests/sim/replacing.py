@@ -12,12 +12,16 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from tests.sim.actors import Actor
+from mesos_gpu.container.spec.config import Termination
+from tests.sim.actors import LATER, Actor
 from tests.sim.faults import span
+from tests.sim.machine import Machine
 from tests.sim.world import Host, Process
 
 PAUSES_S = (300.0, 900.0)
 MOMENT_S = 60.0
+FAILS_FIRST = 0.5
+"""How often what runs on a disk fails before that is replaced."""
 NOTICE_S = 240.0
 """After so long at peace a master knows of every agent whether it is there."""
 
@@ -55,6 +59,8 @@ class Replaced(Actor):
         self.count += 1
         self.tell(f"the disk of {host.name} is replaced, which was {before}")
         machine = self.cluster.machines[host.name]
+        if self.world.seed >= LATER and self.chance.random() < FAILS_FIRST:
+            await self._fail(machine)
         self.cluster.power_cut(host.name)
         host.disk.replaced()
         machine.volumes.clear()
@@ -67,6 +73,14 @@ class Replaced(Actor):
         answer = await self.ask_master("GET", "/master/slaves")
         return None if answer is None or answer.status != 200 else list(answer.json()["slaves"])
 
+    async def _fail(self, machine: Machine) -> None:
+        """The disk fails what runs there before anybody takes it out."""
+        self.tell(f"what runs on {machine.host.name} fails")
+        for container_id, container in list(machine.running.items()):
+            if container.executor is None:
+                machine.end(container_id, Termination(exit_code=1))
+        await asyncio.sleep(span(self.chance, 0.1, 5.0))
+
     async def _mark_gone(self) -> None:
         """Mark as gone what will never come back under its id; the master may have found out by itself."""
         for agent, host in list(self._before.items()):
@@ -77,7 +91,7 @@ class Replaced(Actor):
             answer = await self.ask_master("POST", "/api/v1", body)
             self.tell(f"{agent} is gone: {None if answer is None else (answer.status, answer.body)}")
             if answer is not None:
-                del self._before[agent]
+                self._before.pop(agent, None)  # who is about to leave may have done so meanwhile
                 if answer.status != 200:
                     self._removed[agent] = None
 

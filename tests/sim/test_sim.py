@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.sim import found
-from tests.sim.hunting import APPLY, hunt, patches
+from tests.sim.hunting import APPLY, hunt, patches, said_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -76,6 +76,12 @@ def test_a_planted_defect_is_hunted_in_the_histories_that_are_named() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.match(r"parts-not-freed: found by seed \d+, ", done.stdout), done.stdout
+
+
+def test_a_defect_behind_another_is_found_by_what_it_shows_itself() -> None:
+    said = {patch.stem: said_of(patch) for patch in patches()}
+    assert said["ended-tasks-dropped"] == "is said to have never been launched"
+    assert said["gpus-not-freed"] == ""
 
 
 def test_words_of_the_command_that_showed_a_defect_are_in_the_table() -> None:
