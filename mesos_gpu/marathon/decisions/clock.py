@@ -41,7 +41,8 @@ def _heed_in_instances(draft: Draft) -> None:
     """Do it with what instances were noted by: looked at when the clock has gone back, and first of all.
 
     Else what was away then would be waited for until that time and longer, a task might run for so much longer, what
-    was suspended would not come back, and what waits in order would come after all that is asked for later.
+    was suspended would not come back, a volume that its agent never made would be waited for, and what waits in order
+    would come after all that is asked for later.
     """
     now_s = draft.now_s
     for instance in list(draft.instances.values()):
@@ -55,6 +56,12 @@ def _heed_in_instances(draft: Draft) -> None:
                 unreachable_since_s=None if away_s is None else min(away_s, now_s),
                 suspension_s=min(task.suspension_s, now_s),
             )
-        heeded = replace(instance, since_s=min(instance.since_s, now_s), task=task)
+        kept = instance.reservation
+        if kept is not None:
+            freed_s = kept.freed_s
+            kept = replace(
+                kept, since_s=min(kept.since_s, now_s), freed_s=None if freed_s is None else min(freed_s, now_s)
+            )
+        heeded = replace(instance, since_s=min(instance.since_s, now_s), task=task, reservation=kept)
         if heeded != instance:
             draft.put_instance(heeded)

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.state.actions import Decline, Kill, Launch, Reconcile, Revive
-from mesos_gpu.marathon.state.events import KillTasks, Offered, Tick
+from mesos_gpu.marathon.state.events import KillTasks, Offered, RemoveApp, Tick
 from mesos_gpu.marathon.state.state import restored
 from tests.support.marathon.builders import SETTINGS, Run, app, offer, only, status
+from tests.support.marathon.residents import SHARED, Agent, one, resident
 
 YEARS = 10 * 365 * 24 * 3600.0
 
@@ -113,6 +114,36 @@ def test_a_task_that_is_away_is_replaced_in_time() -> None:
     assert only(run.offer(), Launch) == []
     run.do(Tick(), after_s=61)
     assert len(only(run.offer(), Launch)) == 1
+
+
+def test_a_volume_that_was_never_made_is_made_elsewhere() -> None:
+    run = Run(settings=SHARED)
+    run.now_s += YEARS
+    run.subscribe()
+    run.put(resident())
+    assert only(run.offer(), Launch)  # and what was to be reserved is lost on its way
+    first = one(run).id
+    run.now_s -= YEARS
+    run.do(Tick())
+    run.do(Tick(), after_s=SHARED.reservation_timeout_s + 1)
+    assert one(run).id != first
+
+
+def test_what_was_given_back_is_forgotten_in_time() -> None:
+    run = Run(settings=SHARED)
+    run.now_s += YEARS
+    run.subscribe()
+    agent = Agent(run)
+    run.put(resident())
+    agent.settle()
+    run.do(RemoveApp("/a", "d"))
+    agent.end(next(iter(agent.tasks)), "TASK_KILLED")
+    agent.settle()
+    assert run.state.lasting.instances
+    run.now_s -= YEARS
+    run.do(Tick())
+    run.do(Tick(), after_s=SHARED.reservation_timeout_s + 1)
+    assert not run.state.lasting.instances
 
 
 def test_a_task_runs_for_as_long_as_it_may_and_no_longer() -> None:
