@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.sim import books
 from tests.sim.books import LIVE
+from tests.sim.insight import Insight
 from tests.sim.machine import Container, Machine
 from tests.sim.people import GANG, LONE, TIMED
 from tests.sim.statuses import Statuses
@@ -49,6 +50,8 @@ class Judge:
             machine.on_end = self._end
         self.statuses = Statuses(world)
         self.statuses.install()
+        self.insight = Insight(world, cluster)
+        self.insight.install()
         self.guest: Guest | None = None
         self.operators: Operators | None = None
         cluster.on_status = self._status
@@ -76,6 +79,7 @@ class Judge:
 
     def _end(self, container: Container) -> None:
         self._ended_s[container.task] = self.world.now_s
+        self.insight.ended(container)
 
     def _untold(self) -> set[str]:
         """Return the tasks that have ended, and whose framework has an update of before that it never acknowledges.
@@ -120,6 +124,8 @@ class Judge:
         if "uuid" in status:
             # What the master says by itself is the newest that it knows, and may be before the update of it.
             self._told[marathon, task] = state
+            if state in ENDS:
+                self.insight.over[task] = state
 
     def _refused_as_old(self, task: str) -> None:
         """A launch names the version of its agent's resources, which is another for each process of the agent.
@@ -148,6 +154,7 @@ class Judge:
         before: set[str] = set()
         while True:
             await asyncio.sleep(LOOK_S)
+            self.insight.look()
             if not self._calm():
                 before = set()
                 continue
@@ -182,7 +189,7 @@ class Judge:
         state = await self._leading()
         if state is None:
             return set()
-        said = await self._cards(state)
+        said = {*self.insight.differences(state), *await self._cards(state)}
         known = {
             task["id"]: task["state"]
             for framework in state["frameworks"]
@@ -358,7 +365,7 @@ class Judge:
             held = 0 if machine is None else sum(len(one.gpus) for one in machine.running.values())
             if agent["used_resources"]["gpus"] != held:
                 self.world.finding(f"the master counts {agent['used_resources']['gpus']} GPUs of {name}; taken: {held}")
-        for wrong in sorted(await self._cards(state)):
+        for wrong in sorted({*self.insight.differences(state), *await self._cards(state)}):
             self.world.finding(wrong)
         tasks = {
             task["id"]: task

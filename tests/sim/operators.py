@@ -59,13 +59,10 @@ class Operators:
         if found is None:
             return
         host, agent = found
-        grace = {"nanoseconds": int(span(self.world.random, 1.0, 60.0) * 1e9)}
+        grace = {"seconds": int(span(self.world.random, 1.0, 60.0))}
         call = {"agent_id": agent, "max_grace_period": grace}
 
-        async def undo() -> bool:
-            self.drained.pop(host, None)
-            return await self._ask("REACTIVATE_AGENT", {"agent_id": agent}) is not None
-
+        undo = self._reactivating(agent, host)
         if await self._begin("DRAIN_AGENT", call, undo):
             until_s = self.world.now_s + self.world.lasts_s(span(self.world.random, 10.0, LONGEST_S))
             while self.world.now_s < until_s and self.busy:
@@ -77,8 +74,24 @@ class Operators:
         """Have an agent offered to nobody."""
         found = await self._agent()
         if found is not None:
-            agent = {"agent_id": found[1]}
-            await self._for_a_while("DEACTIVATE_AGENT", agent, "REACTIVATE_AGENT", agent)
+            undo = self._reactivating(found[1], found[0])
+            await self._until_undone("DEACTIVATE_AGENT", {"agent_id": found[1]}, undo)
+
+    def _reactivating(self, agent: Any, host: str) -> Callable[[], Coroutine[Any, Any, bool]]:
+        """Return what has an agent offered again.
+
+        One refusal may be that of a master that was frozen while another came to lead, and does not know it yet.
+        """
+        refused = 0
+
+        async def undo() -> bool:
+            nonlocal refused
+            self.drained.pop(host, None)
+            answer = await self._ask("REACTIVATE_AGENT", {"agent_id": agent})
+            refused += answer is not None and answer.status != 200
+            return answer is not None and (answer.status == 200 or refused > 1)
+
+        return undo
 
     async def maintain(self) -> None:
         """Say that a machine will be away soon."""
@@ -105,6 +118,9 @@ class Operators:
         async def undo() -> bool:
             return await self._ask(undone_by, undoing) is not None
 
+        await self._until_undone(kind, body, undo)
+
+    async def _until_undone(self, kind: str, body: Any, undo: Callable[[], Coroutine[Any, Any, bool]]) -> None:
         if await self._begin(kind, body, undo):
             await asyncio.sleep(self.world.lasts_s(span(self.world.random, 10.0, LONGEST_S)))
             await self._undo(undo)

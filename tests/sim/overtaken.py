@@ -17,6 +17,7 @@ from tests.sim.faults import count_to, span
 from tests.sim.network import LONGEST_RETRY_S
 
 if TYPE_CHECKING:
+    from tests.sim.machine import Container
     from tests.sim.network import Transport
 
 PAUSES_S = (5.0, 20.0, 80.0)
@@ -27,7 +28,7 @@ FIRST |= {"StatusUpdateAcknowledgementMessage": 1.0, "KillTaskMessage": 1.0, "Ap
 """Messages of masters and agents at which it begins, and how often each is chosen."""
 THEN = ("ReregisterSlaveMessage", "SlaveReregisteredMessage", None)
 """Those of the same two hosts at which it goes on; None: after a while."""
-HELD, CRASHES, MARATHON, AT_ONCE = 0.8, 0.5, 0.3, 0.4
+HELD, CRASHES, MARATHON, AT_ONCE = 0.8, 0.6, 0.3, 0.4
 """How often the connection stands still; how often a task of the agent ends then, and Marathon is killed; and how often
 what was held back comes at once then."""
 KILLED = ("sender", "sender", "sender", "receiver", "receiver", "")
@@ -44,6 +45,8 @@ class _Scene:
     hosts: frozenset[str] = frozenset()
     held: Transport | None = None
     """What stands still."""
+    tasks: tuple[Container, ...] = ()
+    """Those that ran on the agent when it began."""
 
 
 @dataclass
@@ -91,6 +94,7 @@ class Overtaken(Actor):
             self._goes_on(scene)
         else:
             scene.hosts = pair
+            scene.tasks = tuple(self._tasks(next(iter(pair & agents))))
             self._begins(scene, end, sender, receiver)
 
     def _begins(self, scene: _Scene, end: Transport, sender: str, receiver: str) -> None:
@@ -105,7 +109,7 @@ class Overtaken(Actor):
             self.world.soon(LONGEST_RETRY_S, self._release, scene)
         if killed is not None:
             self.world.soon(span(chance, 1e-4, 0.5), self.cluster.kill, killed)
-        scene.message, scene.left = chance.choice(THEN), count_to(chance, 2)
+        scene.message, scene.left = chance.choice(THEN), 1
         if scene.message is None:
             self._scene = None
             self.world.soon(span(chance, 0.1, 60.0), self._goes_on, scene)
@@ -113,17 +117,23 @@ class Overtaken(Actor):
     def _goes_on(self, scene: _Scene) -> None:
         """Others have spoken since: things happen that they speak of, and then the first one comes."""
         chance = self.chance
-        machine = next(self.cluster.machines[name] for name in scene.hosts if name in self.cluster.machines)
+        agent = next(name for name in scene.hosts if name in self.cluster.machines)
         if self.busy and chance.random() < MARATHON:
             self.world.soon(span(chance, 1e-4, 1.0), self.cluster.kill, chance.choice(self.cluster.marathons).name)
-        tasks = [container for container in machine.running.values() if container.executor is None]
-        after_s = 0.0 if chance.random() < AT_ONCE else span(chance, 0.01, 60.0)
+        tasks = [container for container in self._tasks(agent) if container in scene.tasks]
+        after_s = 0.0 if chance.random() < AT_ONCE else span(chance, 0.2, 60.0)
         if self.busy and tasks and chance.random() < CRASHES:
             container, crash_s = chance.choice(tasks), span(chance, 0.01, 20.0)
             self.tell(f"{container.task} is to crash")
-            self.world.soon(crash_s, machine.end, container.config.container_id, Termination(exit_code=1))
+            ended = container.config.container_id, Termination(exit_code=1)
+            self.world.soon(crash_s, self.cluster.machines[agent].end, *ended)
             after_s += crash_s
         self.world.soon(after_s, self._release, scene)
+
+    def _tasks(self, agent: str) -> list[Container]:
+        """Return the tasks of an agent whose framework acknowledges what becomes of them."""
+        guest, running = self.stage.judge.guest, self.cluster.machines[agent].running.values()
+        return [one for one in running if one.executor is None and (guest is None or not guest.is_lazy(one.task))]
 
     def _release(self, scene: _Scene) -> None:
         if scene.held is not None:
