@@ -117,6 +117,7 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
         world.soon(0.0, _visit, judge.guest.work(GUEST_S), visitor, process=visitor)
         faults.on_fault.append(partial(world.soon, 0.0, judge.guest.startled, process=visitor))
     operators = Operators(world, cluster, swarm(plan.seed, "operators", HOW_OFTEN))
+    operators.drains = judge.guest is None or "never" not in judge.guest.habits
     if Random(f"operators at {plan.seed}").random() < KEPT:
         judge.operators = operators
         keeper = world.spawn("operator", world.add_host("operator"))

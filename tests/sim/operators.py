@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 HOW_OFTEN = {"drain": 3.0, "deactivate": 1.0, "maintain": 1.0, "limit": 1.0}
 LONGEST_S = 600.0
+DRAINING, MOST_TRIES = b"DRAINING state", 100
+"""How a master says that an agent drains, and after how many tries at peace, one every five seconds, it must not."""
 LOOK_S = 10.0
 """How often a drained agent is looked at."""
 
@@ -30,6 +32,11 @@ class Operators:
     cluster: Cluster
     acts: dict[str, float]
     busy: bool = True
+    drains: bool = True
+    """Whether agents are drained: one with a task whose framework never acknowledges an update drains for ever.
+
+    Source: Mesos src/master/master.cpp, checkAndTransitionDrainingAgent().
+    """
     drained: dict[str, None] = field(default_factory=dict)
     """Hosts that a master has said to be drained, and that nobody has asked to have back."""
     _to_undo: list[Callable[[], Coroutine[Any, Any, bool]]] = field(default_factory=list)
@@ -55,7 +62,7 @@ class Operators:
 
     async def drain(self) -> None:
         """Drain an agent; once it is drained nothing is to run there until it is asked for again."""
-        found = await self._agent()
+        found = await self._agent() if self.drains else None
         if found is None:
             return
         host, agent = found
@@ -80,16 +87,24 @@ class Operators:
     def _reactivating(self, agent: Any, host: str) -> Callable[[], Coroutine[Any, Any, bool]]:
         """Return what has an agent offered again.
 
-        One refusal may be that of a master that was frozen while another came to lead, and does not know it yet.
+        One refusal may be that of a master that was frozen while another came to lead, and does not know it yet. An
+        agent that drains is offered again once it has.
         """
-        refused = 0
+        refused = drains = 0
 
         async def undo() -> bool:
-            nonlocal refused
+            nonlocal refused, drains
             self.drained.pop(host, None)
             answer = await self._ask("REACTIVATE_AGENT", {"agent_id": agent})
-            refused += answer is not None and answer.status != 200
-            return answer is not None and (answer.status == 200 or refused > 1)
+            if answer is None or answer.status == 200:
+                return answer is not None
+            if DRAINING not in answer.body:
+                refused += 1
+            elif not self.busy:
+                drains += 1
+                if drains > MOST_TRIES:
+                    self.world.finding(f"{host} does not end to drain, and nothing is broken any more")
+            return refused > 1 or drains > MOST_TRIES
 
         return undo
 
