@@ -63,5 +63,9 @@ def _heed_in_instances(draft: Draft) -> None:
                 kept, since_s=min(kept.since_s, now_s), freed_s=None if freed_s is None else min(freed_s, now_s)
             )
         heeded = replace(instance, since_s=min(instance.since_s, now_s), task=task, reservation=kept)
-        if heeded != instance:
+        if heeded == instance:
+            continue
+        if instance.released:
+            draft.instances.put(instance.id, heeded)  # a note of what is to be given back; no instance of its app
+        else:
             draft.put_instance(heeded)

@@ -142,7 +142,9 @@ def test_what_was_given_back_is_forgotten_in_time() -> None:
     assert run.state.lasting.instances
     run.now_s -= YEARS
     run.do(Tick())
+    assert not run.state.instances_of("/a")
     run.do(Tick(), after_s=SHARED.reservation_timeout_s + 1)
+    assert not run.state.instances_of("/a")
     assert not run.state.lasting.instances
 
 
