@@ -22,7 +22,7 @@ def identity_text(other: str) -> str:
 
 
 def disk_text(disk: Mapping[str, Any]) -> str:
-    """Return a DiskInfo as Mesos prints it: source, persistence id, path and mode of the volume."""
+    """Return a DiskInfo as Mesos prints it: source, persistence id, path of the volume, and its place on the host."""
     parts = []
     if "source" in disk:
         source = disk["source"]
@@ -33,6 +33,9 @@ def disk_text(disk: Mapping[str, Any]) -> str:
     text = ",".join(parts)
     if "volume" in disk:
         volume = disk["volume"]
-        mode = {"RW": ":rw", "RO": ":ro"}.get(str(volume.get("mode")), "")
-        text += f":{volume.get('container_path', '')}{mode}"
+        path = volume.get("container_path", "")
+        if "host_path" in volume:
+            mode = {"RW": ":rw", "RO": ":ro"}.get(str(volume.get("mode")), "")
+            path = f"{volume['host_path']}:{path}{mode}"
+        text += f":{path}"
     return text

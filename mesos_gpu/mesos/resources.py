@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from mesos_gpu.errors import BadResources
-from mesos_gpu.mesos.ids import Role
+from mesos_gpu.mesos.ids import Role, role_problem
 from mesos_gpu.mesos.resource import (
     UNRESERVED,
     Amount,
@@ -300,7 +300,7 @@ def _read(document: Mapping[str, Any]) -> Resource:
     if problem is not None:
         raise BadResources(f"Resource '{shown}' is invalid: {problem}")
     resource = Resource.from_json(document)
-    problem = _reservations_problem(document) or _sharing_problem(resource)
+    problem = _disk_problem(document) or _reservations_problem(document) or _sharing_problem(resource)
     if problem is not None:
         raise BadResources(f"Resource '{resource}' is invalid: {problem}")
     return resource
@@ -332,10 +332,11 @@ def _value_problem(document: Mapping[str, Any]) -> str | None:
 
 
 def _text(document: Mapping[str, Any]) -> str:
-    """Return a Resource whose value is refused as Mesos prints it."""
-    role = document.get("allocation_info", {}).get("role")
-    allocated = "" if role is None else f"(allocated: {role})"
-    return f"{document.get('name', '')}{allocated}:{_value_text(document)}"
+    """Return a Resource whose name or value is refused as Mesos prints it."""
+    rest = {key: value for key, value in document.items() if key not in _VALUES.values()}
+    readable = Resource.from_json({**rest, "name": "x", "type": "SCALAR", "scalar": {"value": 1}})
+    about = str(readable).removeprefix("x").rpartition(":")[0]
+    return f"{document.get('name', '')}{about}:{_value_text(document)}"
 
 
 def _value_text(document: Mapping[str, Any]) -> str:
@@ -346,6 +347,12 @@ def _value_text(document: Mapping[str, Any]) -> str:
         shown = (f"{one['begin']}-{one['end']}" for one in document.get("ranges", {}).get("range", []))
         return f"[{', '.join(shown)}]"
     return scalar_text(milli(document.get("scalar", {}).get("value", 0.0)))
+
+
+def _disk_problem(document: Mapping[str, Any]) -> str | None:
+    if "disk" in document and document["name"] != "disk":
+        return f"DiskInfo should not be set for {document['name']} resource"
+    return None
 
 
 def _sharing_problem(resource: Resource) -> str | None:
@@ -360,20 +367,64 @@ def _sharing_problem(resource: Resource) -> str | None:
 def _reservations_problem(document: Mapping[str, Any]) -> str | None:
     """Return what is wrong with how a Resource says for whom it is (Resources::validate, both formats)."""
     stack = document.get("reservations", ())
-    if stack and "reservation" in document:
-        return "'Resource.reservation' must not be set if 'Resource.reservations' is set"
-    if not stack and "reservation" in document and document.get("role", UNRESERVED) == UNRESERVED:
-        return 'Invalid reservation: role "*" cannot be dynamically reserved'
-    below: str | None = None
+    if stack:
+        return _stack_problem(stack) or _formats_problem(document, stack)
+    role = document.get("role", UNRESERVED)
+    problem = role_problem(role)
+    if problem is not None or "reservation" not in document:
+        return problem
+    for name in ("type", "role"):
+        if name in document["reservation"]:
+            return f"'Resource.ReservationInfo.{name}' must not be set for the 'Resource.reservation' field"
+    return 'Invalid reservation: role "*" cannot be dynamically reserved' if role == UNRESERVED else None
+
+
+def _stack_problem(stack: Sequence[Mapping[str, Any]]) -> str | None:
     for reservation in stack:
-        role = reservation.get("role", UNRESERVED)
-        if role == UNRESERVED:
+        for name in ("type", "role"):
+            if name not in reservation:
+                return f"Invalid reservation: 'Resource.ReservationInfo.{name}' field must be set."
+        problem = role_problem(reservation["role"])
+        if problem is not None:
+            return problem
+        if reservation["role"] == UNRESERVED:
             return 'Invalid reservation: role "*" cannot be reserved'
-        if below is not None and reservation.get("type", "STATIC") != "DYNAMIC":
-            return "Invalid reservation: a refined reservation must be DYNAMIC"
-        if below is not None and not role.startswith(f"{below}/"):
-            return f"Invalid reservation: role '{role}' is not below '{below}', for which it is reserved already"
-        below = role
+    for below, above in pairwise(stack):
+        if above["type"] == "STATIC":
+            return "Invalid refined reservation: A refined reservation cannot be STATIC"
+        if not above["role"].startswith(f"{below['role']}/"):
+            roles = f"role '{above['role']}' is not a refinement of '{below['role']}'"
+            return f"Invalid refined reservation: {roles}"
+    return None
+
+
+def _formats_problem(document: Mapping[str, Any], stack: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return how the older format, `role` and `reservation`, contradicts the stack beside it."""
+    begin = "Invalid resource format: "
+    if len(stack) > 1:
+        for name in ("role", "reservation"):
+            if name in document:
+                more = "if there is more than one reservation in 'Resource.reservations'"
+                return f"{begin}'Resource.{name}' must not be set {more}"
+        return None
+    (one,), older = stack, document.get("reservation")
+    if "role" in document and document["role"] != one["role"]:
+        return (
+            f"{begin}'Resource.role' field with '{document['role']}' does not match the role '{one['role']}' in "
+            "'Resource.reservations'"
+        )
+    of_one = f"the single reservation in 'Resource.reservations' is {one['type']}"
+    if one["type"] == "STATIC":
+        return None if older is None else f"{begin}'Resource.reservation' must not be set if {of_one}"
+    if one["type"] != "DYNAMIC":
+        return "Unsupported 'Resource.ReservationInfo.Type'"
+    if ("role" in document) != (older is not None):
+        return f"{begin}'Resource.role' and 'Resource.reservation' must either be both set or both not set if {of_one}"
+    if older is not None and older.get("principal", "") != one.get("principal", ""):
+        return (
+            f"{begin}'Resource.reservation.principal' field with '{older.get('principal', '')}' does not match the "
+            f"principal '{one.get('principal', '')}' in 'Resource.reservations'"
+        )
     return None
 
 

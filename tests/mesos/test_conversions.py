@@ -139,7 +139,7 @@ def test_how_a_task_mounts_a_volume_does_not_make_it_another_one() -> None:
 
 
 def test_a_volume_prints_as_in_mesos() -> None:
-    assert str(volume(64000)) == "disk(reservations: [(DYNAMIC,ml)])[v:data:rw]:64"
+    assert str(volume(64000)) == "disk(reservations: [(DYNAMIC,ml)])[v:data]:64"
 
 
 def test_an_operation_that_converts_nothing_is_refused() -> None:
@@ -198,9 +198,37 @@ def test_endpoints_show_both_formats_and_a_refined_one_in_the_new_alone() -> Non
     [
         ({"reservation": {}}, "cannot be dynamically reserved"),
         ({"reservations": [{"type": "DYNAMIC", "role": "*"}]}, "cannot be reserved"),
-        ({"reservations": [{"type": "STATIC", "role": "a"}, {"type": "DYNAMIC", "role": "b"}]}, "is not below 'a'"),
-        ({"reservations": [{"type": "STATIC", "role": "a"}, {"type": "STATIC", "role": "a/b"}]}, "must be DYNAMIC"),
-        ({"reservation": {}, "reservations": [{"type": "DYNAMIC", "role": "a"}]}, "must not be set"),
+        (
+            {"reservations": [{"type": "STATIC", "role": "a"}, {"type": "DYNAMIC", "role": "b"}]},
+            "role 'b' is not a refinement of 'a'",
+        ),
+        (
+            {"reservations": [{"type": "STATIC", "role": "a"}, {"type": "STATIC", "role": "a/b"}]},
+            "A refined reservation cannot be STATIC",
+        ),
+        ({"role": "a", "reservation": {"type": "DYNAMIC"}}, "'Resource.ReservationInfo.type' must not be set"),
+        ({"role": "/a"}, "cannot start with a slash"),
+        ({"reservations": [{"role": "a"}]}, "'Resource.ReservationInfo.type' field must be set."),
+        ({"role": "b", "reservations": [{"type": "STATIC", "role": "a"}]}, "'Resource.role' field with 'b' does not"),
+        ({"role": "a", "reservation": {}, "reservations": [{"type": "STATIC", "role": "a"}]}, "is STATIC"),
+        (
+            {"role": "a", "reservations": [{"type": "STATIC", "role": "a"}, {"type": "DYNAMIC", "role": "a/b"}]},
+            "if there is more than one reservation",
+        ),
+        (
+            {
+                "role": "a",
+                "reservation": {"principal": "p"},
+                "reservations": [{"type": "DYNAMIC", "role": "a", "principal": "q"}],
+            },
+            "field with 'p' does not match the principal 'q'",
+        ),
+        ({"reservations": [{"type": "UNKNOWN", "role": "a"}]}, "Unsupported 'Resource.ReservationInfo.Type'"),
+        ({"disk": {}}, "DiskInfo should not be set for gpus resource"),
+        (
+            {"reservation": {}, "reservations": [{"type": "DYNAMIC", "role": "a"}]},
+            "must either be both set or both not set",
+        ),
     ],
 )
 def test_a_stack_of_reservations_that_cannot_be_is_refused(more: dict[str, Any], words: str) -> None:

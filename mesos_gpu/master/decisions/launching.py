@@ -18,12 +18,13 @@ from mesos_gpu.master.model.statuses import made_here
 from mesos_gpu.master.state.actions import Action, RunTask, RunTaskGroup
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.validation.group_validation import GroupLaunch, group_problem
+from mesos_gpu.master.validation.malformed import malformed
 from mesos_gpu.master.validation.validation import Launch, executor_resources, task_problem
 from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.resources import Resources, validate
+from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.security.secrets import without_secrets
 
 # Fields of a TaskInfo that its Task keeps.
@@ -141,11 +142,13 @@ def _perform(
 ) -> tuple[list[Action], Left]:
     kind = operation.get("type", "UNKNOWN")
     actions: list[Action] = []
-    malformed = _malformed(operation)
-    if malformed is not None:
+    wrong = malformed(operation)
+    if wrong is not None:
         reason = "REASON_TASK_INVALID" if kind == "LAUNCH" else "REASON_TASK_GROUP_INVALID"
         for task in _tasks_of(operation):
-            actions += _refused(state, framework, task, reason, malformed, now)
+            actions += _refused(state, framework, task, reason, wrong, now)
+        if not kind.startswith("LAUNCH"):
+            actions = failed(state, framework, operation, f"Operation attempted with invalid resources: {wrong}")
     elif kind == "LAUNCH":
         for task in _tasks_of(operation):
             prepared = _prepared(framework, task, role)
@@ -179,18 +182,6 @@ def _perform(
         actions, after = perform(state, framework, agent, role, operation, left.resources)
         left = left.after(after)
     return actions, left
-
-
-def _malformed(operation: Mapping[str, Any]) -> str | None:
-    """Return which resource of a LAUNCH or LAUNCH_GROUP is none: all its tasks are refused, as in Mesos."""
-    group_executor = operation.get("launch_group", {}).get("executor")
-    infos = [*_tasks_of(operation), *([] if group_executor is None else [group_executor])]
-    for info in infos:
-        for documents in (info.get("resources", ()), info.get("executor", {}).get("resources", ())):
-            problem = validate(documents)
-            if problem is not None:
-                return problem
-    return None
 
 
 def _launch(state: MasterState, launch: Launch) -> RunTask:

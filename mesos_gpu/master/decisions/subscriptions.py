@@ -31,7 +31,8 @@ from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
 # What a subscription cannot change; the old value is kept without a word.
-_KEPT = ("user", "checkpoint")
+_KEPT: Mapping[str, str | bool] = {"user": "", "checkpoint": False}
+"""Fields of a FrameworkInfo that cannot be changed, and what they are when they are absent."""
 
 
 def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, Any], now: Moment) -> list[Action]:
@@ -93,13 +94,13 @@ def update_framework(state: MasterState, framework: Framework, body: Mapping[str
     info: FrameworkInfo = body["framework_info"]
     suppressed = tuple(body.get("suppressed_roles", ()))
     wanted = dict(body.get("offer_constraints", {}))
-    problem = framework_problem(info, suppressed) or _offers_problem(state, info, wanted)
-    problem = problem or principal_problem(framework, info)
-    for field in _KEPT:
-        if problem is None and info.get(field) != framework.info.get(field):
-            problem = f"Updating 'FrameworkInfo.{field}' is unsupported"
-    if problem is not None:
-        raise BadInput(problem)
+    for what, problem in (
+        ("Supplied FrameworkInfo", framework_problem(info) or _offers_problem(state, info, {})),
+        ("FrameworkInfo update", principal_problem(framework, info) or _kept_problem(framework, info)),
+        ("'UpdateFramework' call", framework_problem(info, suppressed) or _offers_problem(state, info, wanted)),
+    ):
+        if problem is not None:
+            raise BadInput(f"{what} is not valid: {problem}")
     refusal = subscription_refusal(state, info)
     if refusal is not None:
         raise Forbidden(refusal)
@@ -238,6 +239,16 @@ def tell_agents(state: MasterState, framework: Framework) -> list[Action]:
     return [UpdateFramework(agent.id, framework.info) for agent in state.connected_agents()]
 
 
+def _kept_problem(framework: Framework, info: Mapping[str, Any]) -> str | None:
+    """Return what a framework may not change while it is subscribed."""
+    for field, default in _KEPT.items():
+        before, after = (one.get(field, default) for one in (framework.info, info))
+        if before != after:
+            before, after = (str(one).lower() if isinstance(one, bool) else one for one in (before, after))
+            return f"Updating 'FrameworkInfo.{field}' is unsupported; attempted to update from '{before}' to '{after}'"
+    return None
+
+
 def _offers_problem(state: MasterState, info: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
     """Return what is wrong with the offers that a framework asks for: its roles, minimums and constraints."""
     roles = roles_of(info)
@@ -249,10 +260,8 @@ def _offers_problem(state: MasterState, info: Mapping[str, Any], wanted: Mapping
 
 def principal_problem(framework: Framework, info: Mapping[str, Any]) -> str | None:
     """Return why a framework may not come back under this principal; None when it may."""
-    before, after = framework.info.get("principal"), info.get("principal")
-    if before == after:
-        return None
-    return f"Changing framework's principal is not allowed: it was '{before or ''}' and would be '{after or ''}'"
+    same = framework.info.get("principal") == info.get("principal")
+    return None if same else "Changing framework's principal is not allowed."
 
 
 def _roles(framework: Framework, roles: list[Role]) -> set[Role] | None:

@@ -30,14 +30,14 @@ def made_here(
         "message": message,
         "source": "SOURCE_MASTER",
         "reason": reason,
-        "timestamp": now.wall_s,
     }
-    status = cast(TaskStatus, {**made, **more})
+    # In the order of the message's fields, as Mesos writes them.
     if agent_id is not None:
-        status["agent_id"] = {"value": agent_id}
+        made["agent_id"] = {"value": agent_id}
     if executor_id is not None:
-        status["executor_id"] = {"value": executor_id}
-    return status
+        made["executor_id"] = {"value": executor_id}
+    made["timestamp"] = now.wall_s
+    return cast(TaskStatus, {**made, **more})
 
 
 def about(

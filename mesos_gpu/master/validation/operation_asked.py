@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from mesos_gpu.master.model.model import Agent, Framework
-from mesos_gpu.mesos.ids import id_problem, role_problem
+from mesos_gpu.mesos.ids import id_problem
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources, validate, validate_gpus
 
@@ -35,8 +35,8 @@ class Asked(Struct, frozen=True):
 
 
 def invalid(documents: Documents, what: str = "resources") -> str | None:
-    """Return what is wrong with resources as an operation says it, or None."""
-    problem = resource_problem(documents)
+    """Return what is wrong with resources as an operation says it, or None. None at all are no provider's, in Mesos."""
+    problem = resource_problem(documents) if documents else "The resources have multiple resource providers: "
     return None if problem is None else f"Invalid {what}: {problem}"
 
 
@@ -46,10 +46,9 @@ def resource_problem(documents: Documents) -> str | None:
         return "this master has no resource providers"
     problem = validate(documents)
     if problem is None:
-        problem = validate_gpus(Resources.from_json(documents)) or disk_problem(documents)
-    if problem is None:
-        roles = [r.role for d in documents for r in Resource.from_json(d).reservations]
-        problem = next(filter(None, map(role_problem, roles)), None)
+        problem = validate_gpus(Resources.from_json(documents))
+    if problem is None and (of_disks := disk_problem(documents)) is not None:
+        problem = f"Invalid DiskInfo: {of_disks}"
     return problem
 
 
@@ -95,8 +94,6 @@ def _disk_problem(document: Mapping[str, Any]) -> str | None:
         if "volume" in disk:
             return "Non-persistent volume not supported"
         return None if "source" in disk else "DiskInfo is set but empty"
-    if resource.name != "disk" or resource.type != "SCALAR":
-        return f"Persistent volumes can only be created from 'disk', not from '{resource.name}'"
     if resource.revocable:
         return "Persistent volumes cannot be created from revocable resources"
     if not resource.reservations:
@@ -106,4 +103,4 @@ def _disk_problem(document: Mapping[str, Any]) -> str | None:
     if "host_path" in disk["volume"]:
         return "Expecting 'host_path' to be unset for persistent volume"
     problem = id_problem(str(disk["persistence"]["id"]))
-    return None if problem is None else f"Persistence ID is invalid: {problem}"
+    return None if problem is None else f"Invalid persistence ID for persistent volume: {problem}"

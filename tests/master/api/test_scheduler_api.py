@@ -231,7 +231,11 @@ async def test_updating_a_framework_is_answered_200_or_400(scheduler: Scheduler)
     info = framework_info(id={"value": scheduler.framework_id})
     assert (await scheduler.call("UPDATE_FRAMEWORK", {"framework_info": info})).status == 200
     answer = await scheduler.call("UPDATE_FRAMEWORK", {"framework_info": {**info, "user": "other"}})
-    assert (answer.status, await answer.text()) == (400, "Updating 'FrameworkInfo.user' is unsupported")
+    assert (answer.status, await answer.text()) == (
+        400,
+        "FrameworkInfo update is not valid: Updating 'FrameworkInfo.user' is unsupported; attempted to update from "
+        "'root' to 'other'",
+    )
 
 
 async def test_a_protobuf_scheduler_is_served_in_protobuf(master: RunningMaster, agent: ScriptedAgent) -> None:

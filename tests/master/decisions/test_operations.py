@@ -6,7 +6,9 @@ import base64
 
 import pytest
 
+from mesos_gpu.errors import BadInput
 from mesos_gpu.master.decisions import subscriptions, updates
+from mesos_gpu.master.decisions.operations import operate
 from mesos_gpu.master.state.actions import (
     AcknowledgeOperation,
     ApplyOperation,
@@ -152,7 +154,7 @@ def test_a_volume_is_offered_again_when_its_task_has_ended(world: World) -> None
             ),
             "Not a persistent volume: Read-only persistent volume not supported",
         ),
-        (operation("CREATE", volume(name="../x")), "Persistence ID is invalid"),
+        (operation("CREATE", volume(name="../x")), "Invalid DiskInfo: Invalid persistence ID for persistent volume"),
         (operation("CREATE", volume(), volume()), "Persistence ID 'vol-1' is not unique"),
         (operation("CREATE", volume(shared={})), "no SHARED_RESOURCES capability"),
         (operation("CREATE", volume(disk={})), "DiskInfo is set but empty"),
@@ -196,15 +198,14 @@ def test_a_volume_grows_and_shrinks_where_the_agent_can(world: World) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"resources": []}, "Invalid resources: Resource cannot be empty"),
+        ({"resources": []}, "Invalid resources: The resources have multiple resource providers: "),
         (
             {"resources": [dynamic("gpus", 1), dynamic("cpus", 1, reservations=[{"type": "STATIC", "role": ROLE}])]},
             "Invalid resources: Mixed reservations are not supported",
         ),
         (
             {"resources": [dynamic("gpus", 2)]},
-            "Source and target resources should refer to identical resource quantities: "
-            "gpus(allocated: slave_public):1 vs. gpus(allocated: slave_public):2",
+            "Source and target resources should refer to identical resource quantities: gpus:1 vs. gpus:2",
         ),
         (
             {"resources": [dynamic("gpus", 1)], "source": [dynamic("gpus", 0.5)]},
@@ -212,9 +213,18 @@ def test_a_volume_grows_and_shrinks_where_the_agent_can(world: World) -> None:
         ),
     ],
 )
-def test_a_reservation_takes_the_place_of_one_of_the_same_size(world: World, body: Document, words: str) -> None:
-    asked = {"type": "RESERVE", "id": {"value": "op"}, "reserve": {"source": [dynamic("gpus", 1)], **body}}
-    assert words in world.refused(asked)
+def test_an_operators_reservation_takes_the_place_of_one_of_the_same_size(
+    world: World, body: Document, words: str
+) -> None:
+    asked = {"type": "RESERVE", "reserve": {"source": [dynamic("gpus", 1)], **body}}
+    with pytest.raises(BadInput) as refused:
+        operate(world.state, world.agent, asked)
+    assert words in str(refused.value)
+    later = "Operation attempted with invalid resources: "
+    later += "Reservation updates are not yet implemented for the scheduler API."
+    of_framework = {**operation("RESERVE", dynamic("gpus", 1)), "id": {"value": "op"}}
+    of_framework["reserve"]["source"] = [dynamic("gpus", 1)]
+    assert world.refused(of_framework) == later
 
 
 @pytest.mark.parametrize(
@@ -258,7 +268,7 @@ def test_a_framework_names_itself_in_what_it_reserves() -> None:
 def test_a_reservation_of_a_reservation_needs_agent_and_framework_that_know_them() -> None:
     stack = [{"type": "DYNAMIC", "role": "slave"}, {"type": "DYNAMIC", "role": ROLE}]
     bad = operation("RESERVE", {**dynamic("gpus", 1), "reservations": stack})
-    assert "is not below 'slave'" in World().refused(bad)
+    assert "role 'slave_public' is not a refinement of 'slave'" in World().refused(bad)
     below = [{"type": "STATIC", "role": "slave_public"}, {"type": "DYNAMIC", "role": "slave_public/a"}]
     refined = operation("RESERVE", {**dynamic("gpus", 1), "reservations": below})
     old_framework = World(framework="")

@@ -132,7 +132,9 @@ def test_whatever_an_operation_looks_like_the_books_add_up(random: Random) -> No
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"type": "GROW_VOLUME"}, "'volume' must be set in the 'GrowVolume' operation"),
+        ({"type": "GROW_VOLUME"}, "A GROW_VOLUME operation must have the Offer.Operation.grow_volume field set"),
+        ({"type": "UNRESERVE"}, "An UNRESERVE offer operation must have the Offer.Operation.unreserve field set."),
+        ({"type": "RESERVE", "reserve": {}}, "Invalid resources: The resources have multiple resource providers: ;"),
         (
             {"type": "SHRINK_VOLUME", "shrink_volume": {"volume": VOLUME, "subtract": {"value": 1e308}}},
             "'ShrinkVolume.subtract' is not an amount",

@@ -209,7 +209,8 @@ async def test_calls_that_are_not_for_drivers_and_garbage_are_dropped(stage: Sta
     info = {**framework_info("v0", role="b"), "id": {"value": stage.framework_id}}
     stage.drivers.call(DRIVER, "UPDATE_FRAMEWORK", stage.framework_id, framework_info={**info, "user": "eve"})
     error = await stage.drivers.next(DRIVER, "FrameworkErrorMessage")
-    assert error["message"] == "Updating 'FrameworkInfo.user' is unsupported"
+    words = "Updating 'FrameworkInfo.user' is unsupported; attempted to update from 'root' to 'eve'"
+    assert error["message"] == f"FrameworkInfo update is not valid: {words}"
     assert [framework["id"] for framework in (await state_of(stage))["frameworks"]] == [stage.framework_id]
     assert not is_for_drivers("mesos.internal.RegisterSlaveMessage")
 

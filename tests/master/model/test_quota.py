@@ -93,7 +93,7 @@ def scalar(name: str, value: float, **more: Any) -> dict[str, Any]:
         ({"role": "dev"}, "QuotaInfo with empty 'guarantee'"),
         ({"role": "dev", "guarantee": [scalar("cpus", -1)]}, "QuotaInfo with invalid resource: "),
         ({"role": "dev", "guarantee": [scalar("cpus", 1, role="ml")]}, "must not contain any ReservationInfo"),
-        ({"role": "dev", "guarantee": [scalar("cpus", 1, disk={})]}, "must not contain DiskInfo"),
+        ({"role": "dev", "guarantee": [scalar("disk", 1, disk={})]}, "must not contain DiskInfo"),
         ({"role": "dev", "guarantee": [scalar("cpus", 1, revocable={})]}, "must not contain RevocableInfo"),
         ({"role": "dev", "guarantee": R("ports:[1-2]").to_json()}, "must not include non-scalar resources"),
         ({"role": "dev", "guarantee": [scalar("cpus", 1)] * 2}, "contains duplicate resource name 'cpus'"),
