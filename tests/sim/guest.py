@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
+
+from msgspec import json
 
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.mesos.shares.suspending import RESUME, SUSPEND, data_of
@@ -189,7 +190,7 @@ class Guest:
             decoder = RecordDecoder()
             while (chunk := await connection.chunk(patience_s=SILENCE_S)) is not None:
                 for record in decoder.feed(chunk):
-                    self._event(json.loads(record))
+                    self._event(json.decode(record))
             return True
         finally:
             self._open = None

@@ -13,6 +13,8 @@ from typing import Any
 
 # What services import when they need it first is there before any history: it would be each one's own work.
 import mesos_gpu.placement.fleet  # noqa: F401
+from mesos_gpu.mesos.codec import library
+from mesos_gpu.process.build import build
 from tests.sim.actors import Actor, Stage, drawn, names_of
 from tests.sim.ambushing import Ambushing
 from tests.sim.failing import Failing
@@ -51,6 +53,10 @@ PEOPLE_S = (15.0, 40.0, 40.0, 90.0)
 FAULTS_S = (20.0, 40.0, 80.0, 160.0)
 """Mean pauses that histories have, in seconds."""
 ACTORS: tuple[type[Actor], ...] = (Replaced, Checked, Preempting, Failing, Ambushing, Sharing, Overtaken)
+
+# So is what a program works out once: the age of its files, and the descriptors of all messages.
+build()
+library.read("mesos.v1.scheduler.Call", {"type": "SUBSCRIBE"}, partial=True)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+import msgspec
+
 
 class Broken(OSError):
     """The connection ended before the answer did."""
@@ -23,8 +25,11 @@ class Answer:
     body: bytes = b""
 
     def json(self) -> Any:
-        """Return the document that the body is."""
-        return json.loads(self.body)
+        """Return the document that the body is. Raises ValueError."""
+        try:
+            return msgspec.json.decode(self.body)
+        except msgspec.DecodeError as error:
+            raise ValueError(str(error)) from None
 
 
 class Connection(asyncio.Protocol):

@@ -7,9 +7,10 @@ another.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from msgspec import json
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.marathon.engine import driver as real
@@ -159,7 +160,7 @@ class SimulatedLink:
                     size, rest = waiting.split(b"\n", 1)
                     if len(rest) < int(size):
                         break
-                    driver.on_event(json.loads(rest[: int(size)]))
+                    driver.on_event(json.decode(rest[: int(size)]))
                     waiting = rest[int(size) :]
         finally:
             self._open = None

@@ -238,15 +238,18 @@ class Network:
 
     def send(self, end: Transport, kind: str, data: bytes) -> None:
         """Send something from one end; it comes after all that was sent before."""
-        peer = end.peer
-        if peer is None or not end.process.alive:
+        peer, process = end.peer, end.process
+        if peer is None or not process.alive:
             return
         if kind == "data":
-            self._spring(end.process, peer.process.host)
+            if self._traps or process.fatal_send is not None:
+                self._spring(process, peer.process.host)
             if self.on_data is not None:
                 self.on_data(end, data)
         now_s = self.world.now_s
-        due_s = max(end.last_due_s, now_s + self._latency_s(end.process.host, peer.process.host))
+        due_s = now_s + self._latency_s(process.host, peer.process.host)
+        if due_s < end.last_due_s:
+            due_s = end.last_due_s
         end.last_due_s = due_s
         end.sent.append((due_s, kind, data))
         end.sent_bytes += len(data)
@@ -280,8 +283,9 @@ class Network:
         if peer is None:
             return
         here, there = end.process.host, peer.process.host
-        while end.sent and end.sent[0][0] <= self.world.now_s + EARLY_S:
-            if there.down or here.down or end in self._still or self.is_cut(here, there):
+        until_s = self.world.now_s + EARLY_S
+        while end.sent and end.sent[0][0] <= until_s:
+            if there.down or here.down or end in self._still or (self.cut and self.is_cut(here, there)):
                 self._hold(end)
                 return
             _, kind, data = end.sent.popleft()

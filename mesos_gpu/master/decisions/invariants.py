@@ -67,7 +67,9 @@ def _has_agents(state: MasterState, record: Record) -> bool:
     admitted, here, recovered = record.agents, state.agents, state.recovered
     for agent in here.values():
         known = admitted.get(agent.id)
-        if known is None or known.pid != agent.pid or known.info != agent.info or known.since_s is not None:
+        if known is None or known.pid != agent.pid or known.since_s is not None:
+            return False
+        if known.info is not agent.info and known.info != agent.info:
             return False
     for agent_id, known in recovered.items():
         if agent_id not in here and admitted.get(agent_id) != known:
