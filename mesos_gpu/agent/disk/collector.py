@@ -138,10 +138,12 @@ class Collector:
 
     async def _wait(self, seconds: float) -> None:
         if seconds > 0:
+            # A timer is less than the task that `wait_for` makes; this is what an idle agent does most often.
+            timer = asyncio.get_running_loop().call_later(seconds, self._changed.set)
             try:
-                await asyncio.wait_for(self._changed.wait(), seconds)
-            except asyncio.TimeoutError:
-                pass
+                await self._changed.wait()
+            finally:
+                timer.cancel()
         if not self._stop.is_set():
             self._changed.clear()
 
