@@ -59,14 +59,17 @@ class Replaced(Actor):
         self.count += 1
         self.tell(f"the disk of {host.name} is replaced, which was {before}")
         machine = self.cluster.machines[host.name]
-        if self.world.seed >= LATER and self.chance.random() < FAILS_FIRST:
+        failed = self.world.seed >= LATER and self.chance.random() < FAILS_FIRST
+        if failed:
             await self._fail(machine)
         self.cluster.power_cut(host.name)
         host.disk.replaced()
         machine.volumes.clear()
         self._before |= dict.fromkeys(before, host.name)
-        if self.chance.random() < 0.5:
-            await asyncio.sleep(self.world.lasts_s(span(self.chance, 5.0, 900.0)))
+        if failed or self.chance.random() < 0.5:
+            # Who has seen it fail says so before the machine is there again.
+            after_s = span(self.chance, 0.5, 10.0) if failed else self.world.lasts_s(span(self.chance, 5.0, 900.0))
+            await asyncio.sleep(after_s)
             await self._mark_gone()
 
     async def _agents(self) -> list[Any] | None:

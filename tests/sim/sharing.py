@@ -9,9 +9,10 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tests.sim.actors import Actor
+from mesos_gpu.container.spec.config import Termination
+from tests.sim.actors import LATER, Actor
 from tests.sim.cards import GREEDY, SLICES, is_greedy
-from tests.sim.faults import swarm
+from tests.sim.faults import span, swarm
 from tests.sim.http import Answer
 from tests.sim.keeping import CardKeeper
 from tests.sim.machine import LIFE, STUBBORN
@@ -29,6 +30,8 @@ PATIENCE_S = 900.0
 LOOK_S = 60.0
 STRIKES, MOST_WRITES = 0.15, 6
 """How often an agent is killed at one of its next writes when somebody can use other parts of cards than before."""
+UNSEEN = 0.4
+"""How often somebody who is suspended ends when his agent is killed."""
 TOO_MUCH = "GPU memory: the task"
 ACTS = {"create": 5.0, "create_pod": 1.5, "run_job": 1.5, "scale": 3.0, "change": 1.5, "remove": 2.0, "kill_task": 2.0}
 ACTS |= {"fall_ill": 1.0, "suspend": 2.0, "weigh": 1.5}
@@ -281,8 +284,21 @@ class Sharing(Actor):
         """Who can use other parts now is suspended or resumed; its agent may be killed at its next writes."""
         if not container.parts:
             self._suspended(container)
+            self._may_end_unseen(machine, container)
         if self.busy and self._strikes.random() < STRIKES:
             self.cluster.kill_while_writing(machine.host.name, MOST_WRITES)
+
+    def _may_end_unseen(self, machine: Machine, container: Container) -> None:
+        """Who is suspended may end just when his agent is killed: the next one has to find out."""
+        agent = self.world.processes.get(machine.host.name)
+
+        def away() -> None:
+            if self.busy and not container.parts and self._strikes.random() < UNSEEN:
+                ended = container.config.container_id, Termination(exit_code=1)
+                self.world.soon(span(self._strikes, 0.01, 1.0), machine.end, *ended)
+
+        if agent is not None and self.world.seed >= LATER:
+            agent.at_end.append(away)
 
     def _suspended(self, container: Container) -> None:
         """Who is suspended is a guest's, or somebody has asked for it by hand, or its app says that it may be."""
