@@ -116,6 +116,16 @@ class Replaced(Actor):
         await asyncio.sleep(NOTICE_S)
         for name in [name for name, wanted in self.stage.people.apps.items() if wanted.keeps]:
             await self._wipe(name)
+        if self.world.seed >= LATER:
+            await self._want_again()
+
+    async def _want_again(self) -> None:
+        """Have an instance of each app that had none: its volume may have been on what is gone."""
+        for name, wanted in self.stage.people.apps.items():
+            if wanted.keeps and not wanted.instances:
+                answer = await self.ask_marathon("PUT", f"/v2/apps{name}?force=true", {"instances": 1})
+                wanted.sure = answer is not None and answer.status == 200
+                wanted.instances = 1
 
     async def _wipe(self, name: str) -> None:
         """Give up the volumes of an app that are on no agent any more."""
