@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.box.images import images_box, pulling, standing_registry
-from tests.support.box.live import LiveBox, Standing, leftovers
+from tests.support.box.live import LiveBox, Standing, nothing_left
 from tests.support.disk import disk
 
 __all__ = ["box", "disk", "images_box", "new_box", "own_box", "pulling", "standing", "standing_registry"]
@@ -19,11 +19,8 @@ def new_box(tmp_path: Path) -> Iterator[LiveBox]:
     """A box that is not up yet; whatever became of it, nothing of it is left afterwards."""
     box = LiveBox(tmp_path / "box")
     nodes = set(Path("/dev").glob("nvidia*"))
-    yield box
-    if (box.work_dir / "box.json").exists():
-        done = box.cli("down")
-        assert done.returncode == 0, f"{done.stderr}\n{box.logs()}"
-    assert leftovers(box.work_dir) == []
+    with nothing_left(box):
+        yield box
     assert set(Path("/dev").glob("nvidia*")) == nodes
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.support.box.live import LiveBox, leftovers
+from tests.support.box.live import LiveBox, nothing_left
 from tests.support.places import EXAMPLES
 
 pytestmark = pytest.mark.root
@@ -27,10 +27,9 @@ POD = {
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBox]:
     box = LiveBox(Path(tmp_path_factory.mktemp("closed")) / "box")
-    assert "mesos-gpu finds it by itself" in box.up("--gpu_driver=simulated", "--simulated_gpus=2", asks=True)
-    yield box
-    box.ok("down")
-    assert leftovers(box.work_dir) == []
+    with nothing_left(box):
+        assert "mesos-gpu finds it by itself" in box.up("--gpu_driver=simulated", "--simulated_gpus=2", asks=True)
+        yield box
 
 
 def urls(box: LiveBox) -> tuple[str, str, str]:

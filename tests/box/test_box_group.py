@@ -18,7 +18,7 @@ import requests
 from marathon_cli.connection.box import BoxLogin, box_login, find_marathon
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.local.record import Records
-from tests.support.box.live import LiveBox, leftovers
+from tests.support.box.live import LiveBox, nothing_left
 from tests.support.box.users import as_user
 
 pytestmark = pytest.mark.root
@@ -60,13 +60,11 @@ def closed() -> Iterator[LiveBox]:
     folder.chmod(0o755)
     box = LiveBox(folder / "box")
     try:
-        said = box.up(*FLAGS, "--group", GROUP, asks=True)
-        assert f"group {GROUP} run tasks as themselves" in said
-        yield box
-        box.ok("down")
-        assert leftovers(box.work_dir) == []
+        with nothing_left(box):
+            said = box.up(*FLAGS, "--group", GROUP, asks=True)
+            assert f"group {GROUP} run tasks as themselves" in said
+            yield box
     finally:
-        box.cli("down")
         shutil.rmtree(folder, ignore_errors=True)
 
 

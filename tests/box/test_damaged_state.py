@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.local.plan import runtime_dir
-from mesos_gpu.local.record import end_left_behind
-from tests.support.box.live import LiveBox, leftovers
+from tests.support.box.live import LiveBox, nothing_left
 from tests.support.box.versions import die
 from tests.support.images.build import busybox_image, save_archive
 
@@ -56,15 +55,9 @@ RESOURCES = {"cpus": 0.1, "mem": 32}
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
     stage = Stage(tmp_path)
-    try:
+    with nothing_left(stage.box):
         stage.up()
         yield stage
-    finally:
-        done = stage.box.cli("down")
-        if done.returncode != 0:
-            end_left_behind(runtime_dir(stage.box.work_dir))
-    assert done.returncode == 0, f"{done.stderr}\n{stage.box.logs()}"
-    assert leftovers(stage.box.work_dir) == []
 
 
 class Stage:

@@ -19,7 +19,7 @@ import pytest
 from marathon_cli.oneoff import trace
 from marathon_cli.resident import place
 from marathon_cli.resident.ending import end_helpers
-from tests.support.box.live import LiveBox, leftovers
+from tests.support.box.live import LiveBox, nothing_left
 from tests.support.marathon_cli.residence import FRONT
 from tests.support.terminal import Terminal
 
@@ -36,10 +36,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBox]:
     spec = {"cdiVersion": "0.5.0", "kind": "example.com/nic", "devices": [nic], "containerEdits": {"env": ["NIC=0"]}}
     (folder / "cdi" / "nic.json").write_text(json.dumps(spec))
     box.env |= {"MESOS_CDI_DEVICES": "example.com/nic", "MESOS_CDI_DIRS": str(folder / "cdi")}
-    box.up("--gpu_driver=simulated", "--simulated_gpus=4")
-    yield box
-    box.ok("down")
-    assert leftovers(box.work_dir) == []
+    with nothing_left(box):
+        box.up("--gpu_driver=simulated", "--simulated_gpus=4")
+        yield box
 
 
 def test_a_command_runs_once_is_shown_ends_us_as_it_ended_and_is_gone(running: LiveBox) -> None:

@@ -20,7 +20,7 @@ import requests
 from marathon_cli.clients.streams import Answers
 from marathon_cli.connection.http import HttpClient
 from mesos_gpu.mesos.clients.process_io import output_of
-from tests.support.box.live import LiveBox, leftovers
+from tests.support.box.live import LiveBox, nothing_left
 from tests.support.marathon_cli.scripted_server import ScriptedServer, scripted_server
 from tests.support.terminal import terminal
 
@@ -33,13 +33,10 @@ APP = {"id": "train", "cmd": "echo hello; echo oops >&2; exec sleep 100000", "cp
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBox]:
     """A box with one app on two of four GPUs, for all tests here."""
     made = LiveBox(tmp_path_factory.mktemp("hands") / "box")
-    try:
+    with nothing_left(made):
         made.up("--gpu_driver=simulated", "--simulated_gpus=4")
         made.add(APP)
         yield made
-    finally:
-        made.cli("down")
-    assert leftovers(made.work_dir) == []
 
 
 def run(box: LiveBox, *words: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:

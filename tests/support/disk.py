@@ -66,6 +66,7 @@ class FailingDisk:
         self._device = _run("losetup", "-f", "--show", str(self._image))
         self._filler = self.at / "filler"
         self._frozen = False
+        self.has_failed = False
         self._mount()
 
     def fill(self) -> None:
@@ -96,10 +97,12 @@ class FailingDisk:
     def fail(self) -> None:
         """Refuse what is not in the kernel's memory, and all that is to be written: EIO, then EROFS."""
         self._end_at(_LEAST)
+        self.has_failed = True
 
     def repair(self) -> None:
         """Take it out, look it over as an operator does, and put it back. Nobody may use it meanwhile."""
         self._end_at(0)
+        self.has_failed = False
         _run("umount", str(self.at))
         checked = subprocess.run(["fsck.ext4", "-f", "-y", self._device], capture_output=True, text=True, check=False)
         assert checked.returncode in (0, 1), checked.stdout + checked.stderr

@@ -20,6 +20,7 @@ from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.local.bridge import bridge_name
 from mesos_gpu.local.plan import box_id, runtime_dir
 from mesos_gpu.local.record import Records
+from tests.support.box.sweeping import cgroups_of, processes_of, sweep
 from tests.support.patience import TIMES
 
 PATIENCE_S = 60.0 * TIMES
@@ -109,6 +110,21 @@ def live_box(work_dir: Path, *flags: str) -> Iterator[LiveBox]:
         made.cli("down")
 
 
+@contextmanager
+def nothing_left(box: LiveBox) -> Iterator[LiveBox]:
+    """Bring a box down in the end, if it is up then. What is left of it is an error, and is ended all the same."""
+    try:
+        yield box
+        if (box.work_dir / "box.json").exists():
+            done = box.cli("down")
+            assert done.returncode == 0, f"{done.stderr}\n{box.logs()}"
+    finally:
+        left = leftovers(box.work_dir)
+        if left:
+            sweep(box.work_dir)
+    assert left == [], "\n".join(left)
+
+
 PLAYER, PLAYS_ON_S = "mesos_gpu/simulated/__main__.py", 8.0
 
 
@@ -126,21 +142,9 @@ def leftovers(work_dir: Path) -> list[str]:
 
 
 def _leftovers(work_dir: Path) -> list[str]:
-    mark, cgroup_mark = str(work_dir), f"mesos-{box_id(work_dir)}-"
-    left = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if (mark in command or cgroup_mark in command) and int(process.name) != os.getpid():
-            left.append(f"process {process.name}: {command}")
-    left += [f"mount: {line}" for line in Path("/proc/self/mounts").read_text().splitlines() if mark in line]
-    left += [
-        f"cgroup: {path}"
-        for pattern in (f"{cgroup_mark}*", f"*/{cgroup_mark}*")
-        for path in Path("/sys/fs/cgroup").glob(pattern)
-    ]
+    left = [f"process {pid}: {command}" for pid, command in processes_of(work_dir)]
+    left += [f"mount: {line}" for line in Path("/proc/self/mounts").read_text().splitlines() if str(work_dir) in line]
+    left += [f"cgroup: {path}" for path in cgroups_of(work_dir)]
     bridge = Path("/sys/class/net", bridge_name(box_id(work_dir)))
     if bridge.exists():
         left.append(f"bridge: {bridge} with {sorted(path.name for path in (bridge / 'brif').iterdir())}")
@@ -184,6 +188,5 @@ class Standing:
         """End it; nothing of it is left."""
         if self._box is not None:
             box, self._box = self._box, None
-            done = box.cli("down")
-            assert done.returncode == 0, f"{done.stderr}\n{box.logs()}"
-            assert leftovers(box.work_dir) == []
+            with nothing_left(box):
+                pass
