@@ -6,6 +6,7 @@ import difflib
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import NamedTuple
 
 import click
@@ -22,9 +23,9 @@ from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import say
 from marathon_cli.show import follow as following
 from marathon_cli.show.files import inside
-from mesos_gpu.errors import Conflict, InvalidApp, NotFound, Refused
+from mesos_gpu.errors import Conflict, InvalidApp, NotFound, Refused, Unavailable
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
-from mesos_gpu.marathon.why.failure import pod_document
+from mesos_gpu.marathon.why.failure import failing, pod_document
 
 _PAUSE_S = 0.5
 
@@ -51,7 +52,8 @@ def log(
 ) -> None:
     """Print what a task writes: the file stdout of its sandbox, or another FILE there.
 
-    For an app, of all its tasks; of the one that failed last when none runs. For a job, of its runs; of the last one
+    For an app or a pod, of all its tasks; of the one that failed last when none runs, or none has written anything yet
+    and it failed lately. For a job, of its runs; of the last one
     when none is running. A task of another framework is named by its id, the beginning of one, or a pattern.
     """
     if file is not None and stderr_file:
@@ -77,9 +79,11 @@ def log(
             raise Conflict(f"{name} has no task yet: it waits for resources, or for the end of a delay")
         time.sleep(_PAUSE_S)
     logs = following.still_there([following.Log.of(box, path, lines) for box in boxes for path in paths], say)
+    if file is None and not follow and not completed and not any(log.file.size() for log in logs):
+        wanted, logs = _earlier(marathon, mesos, name, wanted, lines, paths) or (wanted, logs)
     for said in dict.fromkeys(one.said for one in wanted if one.said):
         say(said)
-    printer = following.Split(sys.stdout.buffer, sys.stderr.buffer if names else None, headlines=len(boxes) > 1)
+    printer = following.Split(sys.stdout.buffer, sys.stderr.buffer if names else None, headlines=len(logs) > len(paths))
     if follow:
         for log in logs if file is not None else ():
             if log.file.size() is None:
@@ -93,6 +97,28 @@ def log(
     for log in missing:
         if not names or log.name == names[0]:
             say(f"task {log.sandbox.task_id} has no {log.name} yet")
+
+
+def _earlier(
+    marathon: Marathon, mesos: Mesos, name: str, silent: list[_Wanted], lines: int | None, paths: list[str]
+) -> tuple[list[_Wanted], list[following.Log]] | None:
+    """Return the task before those that have written nothing yet, which has failed lately, and its files.
+
+    None where there is no such task, or nothing of it. What fails over and over has just been started at most looks.
+    """
+    failed = _failed_lately(marathon, name)
+    if failed is None or any(one.id == failed.id for one in silent):
+        return None
+    try:
+        box = mesos.sandbox(failed.id, failed.agent_id)
+    except (NotFound, Unavailable):
+        return None
+    logs = [following.Log.of(box, path, lines) for path in paths]
+    if not any(log.file.size() for log in logs):
+        return None
+    new = ", ".join(one.id for one in silent)
+    said = f"{new} {'has' if len(silent) == 1 else 'have'} written nothing yet; this is the last one that failed: "
+    return [failed._replace(said=said + str(failed.failure))], logs
 
 
 def _once() -> Callable[[str], None]:
@@ -183,6 +209,22 @@ def _of_pod(marathon: Marathon, name: str) -> list[_Wanted] | None:
     text = failure_text(failure)
     said = f"no task of pod {name} runs; this is the last one that failed: {text}"
     return [_Wanted(failure["taskId"], known=False, failure=text, said=said)]
+
+
+def _failed_lately(marathon: Marathon, name: str) -> _Wanted | None:
+    """Return the task of an app or a pod that failed last, if that was lately, and its own fault."""
+    try:
+        app = marathon.app(canonical_id(name))
+    except (NotFound, InvalidApp):
+        try:
+            status = marathon.pod(canonical_id(name))
+        except (NotFound, Refused, InvalidApp):
+            return None
+        app = pod_document(status.get("spec") or {}, status)
+    if failing(app, running=0, wanted=1, now=datetime.now(timezone.utc)) is None:
+        return None
+    failure = app["lastTaskFailure"]
+    return _Wanted(str(failure["taskId"]), failure.get("slaveId"), known=False, failure=failure_text(failure))
 
 
 def _task_id(task: object) -> str:

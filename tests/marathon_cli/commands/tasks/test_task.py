@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -220,6 +221,40 @@ def test_an_app_without_tasks_shows_the_one_that_failed_last(cluster: Cluster, r
     result = run("task", "log", "train")
     assert result.stdout == "oops\n"
     assert "exit status 1" in result.stderr
+
+
+POD_TASK, NEXT_TASK = (f"duo.instance-1.web.{number}" for number in (3, 4))
+
+
+def fails_again(cluster: Cluster, ended_at: str, kind: str) -> None:
+    """Have task 3 of a pod, or an app, have failed then; task 4 runs and has written nothing yet."""
+    cluster.start(POD_TASK, b"no such module\n", "TASK_FAILED")
+    cluster.start(NEXT_TASK, b"")
+    web = {"containerId": POD_TASK, "lastKnownState": "TASK_FAILED", "termination": {"message": "exited with 1"}}
+    spec = {"id": "/duo", "containers": [{"name": "web"}], "version": "2020-01-01T00:00:00.000Z"}
+    status = {"id": "/duo", "spec": spec, "terminationHistory": [{"terminatedAt": ended_at, "containers": [web]}]}
+    failure = {"taskId": POD_TASK, "state": "TASK_FAILED", "message": "exited with 1", "timestamp": ended_at}
+    tasks = [{"id": NEXT_TASK, "slaveId": "S1"}]
+    if kind == "app":
+        cluster.server.on("GET", "/v2/apps/duo", {"app": {"id": "/duo", "tasks": tasks, "lastTaskFailure": failure}})
+    else:
+        cluster.server.on("GET", "/v2/pods/duo::status", status)
+
+
+@pytest.mark.parametrize("kind", ["pod", "app"])
+def test_what_fails_over_and_over_shows_the_words_of_the_one_before(cluster: Cluster, run: Run, kind: str) -> None:
+    fails_again(cluster, datetime.now(timezone.utc).isoformat(timespec="milliseconds"), kind)
+    result = run("task", "log", "duo")
+    said = "this is the last one that failed: task duo.instance-1.web.3: TASK_FAILED: exited with 1\n"
+    assert (result.stdout, result.stderr) == ("no such module\n", f"{NEXT_TASK} has written nothing yet; {said}")
+    cluster.write(NEXT_TASK, b"I begin\n")
+    assert run("task", "log", "duo").stdout == "I begin\n"
+
+
+@pytest.mark.parametrize("kind", ["pod", "app"])
+def test_a_failure_of_long_ago_is_not_what_a_silent_task_is_asked_for(cluster: Cluster, run: Run, kind: str) -> None:
+    fails_again(cluster, "2026-01-01T00:00:00.000Z", kind)
+    assert run("task", "log", "duo").stdout == ""
 
 
 def test_a_task_that_failed_before_it_had_files_gives_its_message(cluster: Cluster, run: Run) -> None:
