@@ -33,13 +33,17 @@ def show_plan(console: Console, found: Mapping[str, Any]) -> int:
 
 
 def plan_table(found: Mapping[str, Any]) -> Table:
-    """Return a plan as a table: what ends, what starts where, what waits and for what."""
+    """Return a plan as a table: what ends, what is suspended, what starts where, what waits and for what."""
     rows: list[list[Any]] = []
     for end in found.get("ends") or []:
         gpus = float(end.get("gpus") or 0)
         frees = f", frees {gpus:g} GPU{'s' if gpus != 1 else ''}" if gpus else ""
         why = _WHY.get(str(end.get("why")), str(end.get("why")))
         rows.append(["end", end.get("app"), end.get("instances"), end.get("host"), f"{why}{frees}"])
+    for one in found.get("suspends") or []:
+        whole = float(one.get("gpus") or 0)
+        what = f"{whole:g} GPU{'s' if whole != 1 else ''}" if whole else "its part of a GPU"
+        rows.append(["suspend", one.get("app"), one.get("instances"), one.get("host"), f"others have {what} meanwhile"])
     for start in found.get("starts") or []:
         each = start.get("each") or {}
         parts = [f"{each[name]:g} {units[each[name] != 1]}" for name, units in _UNITS.items() if each.get(name)]

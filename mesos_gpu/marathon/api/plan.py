@@ -138,6 +138,10 @@ def shown(found: Rehearsal) -> dict[str, Any]:
             {"app": app, "host": host, "instances": number, "why": why, "gpus": number * gpus}
             for (app, host, why, gpus), number in ends.items()
         ],
+        "suspends": [
+            {"app": _name(app), "host": host, "instances": number, "gpus": number * gpus}
+            for (app, host, gpus), number in Counter((one.app, one.host, one.gpus) for one in found.suspends).items()
+        ],
         "waits": [{"app": _name(wait.app), "instances": wait.count, "for": waits_for(wait)} for wait in found.waits],
     }
 
@@ -183,6 +187,8 @@ def summary(found: Rehearsal) -> str:
         parts.append(f"{ended} would end")
     if others:
         parts.append(f"tasks of {', '.join(others)} would give way")
+    if suspended := sorted({_name(one.app) for one in found.suspends}):
+        parts.append(f"tasks of {', '.join(suspended)} would be suspended")
     if not found.done and not waiting:
         parts.append("the deployment would not end")
     return ", ".join(parts) + "."

@@ -26,6 +26,7 @@ from mesos_gpu.marathon.model.instances import ASKED, AWAY, COMING, Instance, Ph
 from mesos_gpu.marathon.state.actions import Publish, Say, Tell
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.queue_entry import QueueEntry
+from mesos_gpu.marathon.state.state import Books
 from mesos_gpu.mesos.shares.suspending import (
     AT_WORK,
     NOT_RESUMED,
@@ -225,6 +226,12 @@ def _unanswered(draft: Draft, instance: Instance, task: Task) -> None:
     if task.suspension == COMING and task.asks >= asking.MOST:
         task = _not_resumed(draft, instance, task, reason, silent=True)
     _ask(draft, instance, task, task.suspension)
+
+
+def matters(state: Books) -> bool:
+    """Return whether time matters to what is, or may be, suspended for something that waits."""
+    asked = any(one.task is not None and one.task.suspension for one in state.instances.values())
+    return asked or any(parts_first.high_share(state.app(app_id)) for app_id in state.singular)
 
 
 def due_s(task: Task, now_s: float) -> float:

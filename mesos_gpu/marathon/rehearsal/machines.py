@@ -5,16 +5,20 @@ Source: Mesos' endpoint /slaves (src/master/http.cpp), which the documents are o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from mesos_gpu.errors import BadResources
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.mesos.clients.agents import SCALARS, read_agent
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import AgentId, OfferId, Role
-from mesos_gpu.mesos.resource import UNRESERVED, Resource
+from mesos_gpu.mesos.resource import UNRESERVED, Resource, milli
 from mesos_gpu.mesos.resources import Resources
 
 
@@ -146,3 +150,22 @@ def limits_of(roles: Sequence[Mapping[str, Any]]) -> dict[Role, dict[str, int]]:
                 str(name): round(float(limit) * 1000) for name, limit in limits.items()
             }
     return found
+
+
+def readable(documents: Sequence[OfferDocument]) -> Iterator[Offer]:
+    """Yield the offers that can be read: the others are declined when they are looked at."""
+    for document in documents:
+        with suppress(BadResources, KeyError):
+            yield Offer.from_json(document)
+
+
+def of_quota(role: str) -> Role:
+    """Return the role that has the quota of a role: the first of its names."""
+    return Role(role.partition("/")[0])
+
+
+def asked_scalars(spec: RunSpec) -> dict[str, int]:
+    """Return what an instance takes, its executor counted, in thousandths."""
+    beside = spec.executor_resources
+    asked = {name: milli(spec.document.get(name, 0)) + milli(beside.get(name, 0)) for name in SCALARS}
+    return {name: amount for name, amount in asked.items() if amount}

@@ -43,6 +43,8 @@ class Rehearsal:
     waits: tuple[Wait, ...]
     done: bool
     """Whether the deployment would get to its end."""
+    suspends: tuple[End, ...] = ()
+    """Those whose GPUs would be put away for others; `gpus`: whole ones."""
     machines: tuple[Machine, ...] = field(default=(), repr=False)
     """As they would be then."""
 
@@ -85,6 +87,7 @@ def rehearse(
         steps=tuple(tuple((w.value, app) for w, app in step.actions) for each in deployments for step in each.steps),
         starts=tuple(stage.starts),
         ends=tuple(stage.ends),
+        suspends=tuple(stage.suspends),
         waits=tuple(_waits(final, stage.machines.values())),
         done=not any(each.id in final.deployments for each in deployments),
         machines=tuple(stage.machines.values()),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from itertools import count
 from typing import Any
@@ -17,26 +16,26 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mesos_gpu.errors import BadResources
-from mesos_gpu.marathon.decisions import lifecycle
+from mesos_gpu.marathon.decisions import lifecycle, suspending
 from mesos_gpu.marathon.decisions.launching import next_launch_s
 from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.checks import health_probes, readiness_probe
+from mesos_gpu.marathon.matching.gpu_shares import parts_of
 from mesos_gpu.marathon.matching.linking import given_cards, sets_of, share_links
-from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.instances import Instance, Phase
 from mesos_gpu.marathon.model.task_ids import instance_of
-from mesos_gpu.marathon.rehearsal.machines import Machine, operated
-from mesos_gpu.marathon.state.actions import Action, Decline, Kill, Launch
+from mesos_gpu.marathon.rehearsal.machines import Machine, asked_scalars, of_quota, operated, readable
+from mesos_gpu.marathon.rehearsal.suspended import answered, only_gpus, parts_had
+from mesos_gpu.marathon.state.actions import Action, Decline, Kill, Launch, Tell
 from mesos_gpu.marathon.state.events import Event, HealthChecked, Moment, Offered, ReadinessChecked, Status, Tick
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
-from mesos_gpu.mesos.documents import OfferDocument, TaskInfo
+from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import AgentId, OfferId, Role, TaskId
-from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.shares.gpu_links import Sets, cards_label
+from mesos_gpu.mesos.shares.suspending import RESUMED, SUSPENDED
 
 HORIZON_S = 3600.0
 """For so long time passes while something waits, unless told otherwise: a backoff lasts no longer."""
@@ -102,6 +101,10 @@ class Stage:
         self._holds: dict[TaskId, tuple[AgentId, Resources, Role]] = {}
         self._offers: dict[OfferId, tuple[AgentId, Role, Resources]] = {}
         """What is out: also what the state holds, until it gives that back."""
+        self.suspends: list[End] = []
+        tasks = (instance.task for instance in state.instances.values())
+        self._away = {task.id for task in tasks if task is not None and task.away}
+        """Those whose GPUs are put away."""
         self._cards: dict[TaskId, tuple[int, ...]] = {}
         self._refused: dict[AgentId, int] = {}
         """In the order in which their offers were declined last."""
@@ -110,7 +113,7 @@ class Stage:
         self._lasts = lasts
         self._due: list[tuple[float, TaskId]] = []
         self._turned = False
-        for offer in (*_readable(state.held), *(offer for offer, _ in state.queued)):
+        for offer in (*readable(state.held), *(offer for offer, _ in state.queued)):
             self._offers[offer.id] = offer.agent_id, offer.role, offer.resources
 
     def settle_what_is_under_way(self) -> None:
@@ -137,6 +140,7 @@ class Stage:
         other = copy(self)
         other.machines, other._holds, other._offers = dict(self.machines), dict(self._holds), dict(self._offers)
         other._refused, other._cards, other._ending = dict(self._refused), dict(self._cards), set(self._ending)
+        other._away, other.suspends = set(self._away), list(self.suspends)
         other.starts, other.ends, other._due = list(self.starts), list(self.ends), list(self._due)
         other._headroom = {role: dict(left) for role, left in self._headroom.items()}
         other._numbers, other._made = copy(self._numbers), copy(self._made)
@@ -178,8 +182,9 @@ class Stage:
         patience_s = _QUIET_S + 3 * self._settings.gang_offer_hold_s if patience_s is None else patience_s
         quiet_from_s, done = self._now_s, -1
         for _ in range(_ROUNDS):
-            if done != len(self.starts) + len(self.ends):
-                quiet_from_s, done = self._now_s, len(self.starts) + len(self.ends)
+            so_far = len(self.starts) + len(self.ends) + len(self.suspends)
+            if done != so_far:
+                quiet_from_s, done = self._now_s, so_far
             if until(self.state) or (not self.state.waiting and not self.state.releasing):
                 return
             if self._offer():
@@ -217,6 +222,8 @@ class Stage:
         times = [at_s] if at_s is not None else []
         if tokens.left == 0 and tokens.refresh_s > self._now_s:
             times.append(tokens.refresh_s)
+        if looks and suspending.matters(self.state):
+            times.append(self._now_s + suspending.LOOK_S)
         return min(times, default=None)
 
     def _offer(self) -> bool:
@@ -225,9 +232,9 @@ class Stage:
         used = False
         for role in sorted(roles, reverse=self._turned):
             out = {agent_id for agent_id, _, _ in self._offers.values()}
-            left = dict(self._headroom.get(_of_quota(role), {}))
+            left = dict(self._headroom.get(of_quota(role), {}))
             for _, other, offered in self._offers.values():
-                if _of_quota(other) == _of_quota(role):
+                if of_quota(other) == of_quota(role):
                     left = {name: most - offered.milli(name) for name, most in left.items()}
             documents = []
             machines = list(self.machines.values())
@@ -263,6 +270,8 @@ class Stage:
                         self._refused[agent_id] = next(self._numbers)
                 case Kill(task_id=task_id):
                     self._killed(before, task_id)
+                case Tell():
+                    self._told(action)
                 case _:
                     pass
         return actions
@@ -329,7 +338,7 @@ class Stage:
     def _take(self, agent_id: AgentId, role: Role, taken: Resources) -> None:
         if agent_id in self.machines:
             self.machines[agent_id] = self.machines[agent_id].without(taken)
-        left = self._headroom.get(_of_quota(role))
+        left = self._headroom.get(of_quota(role))
         if left is not None:
             for name in left:
                 left[name] -= taken.milli(name)
@@ -346,6 +355,21 @@ class Stage:
             )
         self._letters.append(self._ended(instance, task_id))
 
+    def _told(self, tell: Tell) -> None:
+        """Put the GPUs of a task away, or give it some again, as its agent is told; and say so."""
+        instance, machine = self._instance_of(tell.task_id), self.machines.get(tell.agent_id)
+        spec = None if instance is None else self.state.spec_of(instance)
+        if instance is None or instance.task is None or machine is None or spec is None:
+            return
+        self.machines[machine.id], message = answered(machine, tell, instance, spec, away=tell.task_id in self._away)
+        if message == RESUMED:
+            self._away.discard(tell.task_id)
+        elif message == SUSPENDED and tell.task_id not in self._away:
+            self._away.add(tell.task_id)
+            self.suspends.append(End(instance.app_id, instance.id, instance.task.host, "suspended", spec.gpus))
+        status = self._runs(tell.task_id, tell.agent_id).status
+        self._letters.append(Status({**status, "message": message}))
+
     def _why(self, instance: Instance) -> str:
         spec = self.state.app(instance.app_id)
         touched = {app for deployment in self.state.deployments.values() for app in deployment.apps}
@@ -361,9 +385,11 @@ class Stage:
         known = self._holds.pop(task_id) if task_id in self._holds else self._held_before(instance, task_id)
         agent_id, held, role = known
         machine = self.machines.get(agent_id)
-        if machine is not None:
-            self.machines[agent_id] = machine.with_back(held)
-        left = self._headroom.get(_of_quota(role))
+        if machine is not None:  # of a suspended task the GPUs are back already
+            here = held - only_gpus(held) if instance.task.id in self._away else held
+            self.machines[agent_id] = machine.with_back(here)
+        self._away.discard(instance.task.id)
+        left = self._headroom.get(of_quota(role))
         if left is not None:
             for name in left:
                 left[name] += held.milli(name)
@@ -378,8 +404,9 @@ class Stage:
         held = Resources()
         # What a pod has comes back with the first of its tasks that ends.
         if spec is not None and machine is not None and task_id == instance.task.living_ids[0]:
-            for name, amount in _asked(spec).items():
+            for name, amount in asked_scalars(spec).items():
                 held += machine.used.find(name, amount, (role, "*")) or Resources()
+            held += parts_of(machine.used, parts_had(instance, instance.task, spec))
             ports = set(instance.task.ports)
             listed = ",".join(f"{port}-{port}" for port in sorted(ports))
             held += Resources.parse(f"ports:[{listed}]") if listed else Resources()
@@ -419,21 +446,3 @@ class Stage:
         ready = readiness_probe(spec, instance.task)
         if ready is not None:
             yield ReadinessChecked(task_id, ready.name, ready=True)
-
-
-def _readable(documents: Sequence[OfferDocument]) -> Iterator[Offer]:
-    """Yield the offers that can be read: the others are declined when they are looked at."""
-    for document in documents:
-        with suppress(BadResources, KeyError):
-            yield Offer.from_json(document)
-
-
-def _of_quota(role: str) -> Role:
-    """Return the role that has the quota of a role: the first of its names."""
-    return Role(role.partition("/")[0])
-
-
-def _asked(spec: RunSpec) -> dict[str, int]:
-    beside = spec.executor_resources
-    asked = {name: milli(spec.document.get(name, 0)) + milli(beside.get(name, 0)) for name in _SCALARS}
-    return {name: amount for name, amount in asked.items() if amount}
