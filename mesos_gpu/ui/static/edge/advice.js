@@ -16,7 +16,7 @@ export async function advised(kind, document) {
   }
 }
 
-/** @typedef {{now: boolean, summary: string, starts: any[], ends: any[], waits: any[]}} Plan */
+/** @typedef {{now: boolean, summary: string, starts: any[], ends: any[], suspends?: any[], waits: any[]}} Plan */
 
 /**
  * What this Marathon says would happen if a document were sent.

@@ -123,6 +123,7 @@ function Planned({ kind, document }) {
   if (!plan) return null;
   const lines = [
     ...plan.ends.map((one) => t("planned.ends", { app: one.app, count: one.instances, host: one.host })),
+    ...(plan.suspends ?? []).map((one) => t("planned.suspends", { app: one.app, count: one.instances, host: one.host })),
     ...plan.starts.map((one) => t("planned.starts", { app: one.app, count: one.instances, host: one.host }) + cardsOf(one).map(([key, values]) => t(key, values)).join("")),
     ...plan.waits.map((one) => `${t("planned.waits", { app: one.app, count: one.instances })}: ${one.for}`),
   ];

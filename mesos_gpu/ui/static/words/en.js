@@ -334,6 +334,7 @@ export const en = {
   "overview.noFailures": "No task has failed.",
   "planned.title": "What would happen now",
   "planned.ends": "{app}: {count|one ends|# end} on {host}",
+  "planned.suspends": "{app}: {count|one is suspended|# are suspended} on {host}",
   "planned.starts": "{app}: {count|one starts|# start} on {host}",
   "planned.cards": " (GPU {cards})",
   "planned.linked": " (GPUs {cards} share NVLink)",

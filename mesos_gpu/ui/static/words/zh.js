@@ -334,6 +334,7 @@ export const zh = {
   "overview.noFailures": "没有失败的任务。",
   "planned.title": "现在会发生什么",
   "planned.ends": "{app}：{host} 上结束 {count|1|#} 个实例",
+  "planned.suspends": "{app}：{host} 上挂起 {count|1|#} 个实例",
   "planned.starts": "{app}：{host} 上启动 {count|1|#} 个实例",
   "planned.cards": "（GPU {cards}）",
   "planned.linked": "（GPU {cards} 之间都有 NVLink）",
