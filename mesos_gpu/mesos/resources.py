@@ -6,15 +6,13 @@ Source of the rules: Mesos src/common/resources.cpp and values.cpp.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 from mesos_gpu.errors import BadResources
-from mesos_gpu.mesos.ids import Role, role_problem
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import (
     UNRESERVED,
     Amount,
@@ -26,8 +24,8 @@ from mesos_gpu.mesos.resource import (
     amount_text,
     merge_ranges,
     milli,
-    scalar_text,
 )
+from mesos_gpu.mesos.resource_rules import disk_problem, refused_text, reservations_problem, value_problem
 
 WHOLE = 1000
 """Thousandths in one whole GPU."""
@@ -293,66 +291,17 @@ def read_each(documents: Sequence[Mapping[str, Any]]) -> list[Resource]:
 
 def _read(document: Mapping[str, Any]) -> Resource:
     try:
-        problem = _value_problem(document)
-        shown = None if problem is None else _text(document)
+        problem = value_problem(document)
+        shown = None if problem is None else refused_text(document)
     except (TypeError, KeyError, ValueError, AttributeError):
         problem = None  # not of the shape of a message: said below
     if problem is not None:
         raise BadResources(f"Resource '{shown}' is invalid: {problem}")
     resource = Resource.from_json(document)
-    problem = _disk_problem(document) or _reservations_problem(document) or _sharing_problem(resource)
+    problem = disk_problem(document) or reservations_problem(document) or _sharing_problem(resource)
     if problem is not None:
         raise BadResources(f"Resource '{resource}' is invalid: {problem}")
     return resource
-
-
-def _value_problem(document: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with name and value (the first half of Resources::validate), or None."""
-    kind = document.get("type")
-    if not document.get("name"):
-        return "Empty resource name"
-    if kind not in _VALUES:
-        return "Unsupported resource type"
-    mine = _VALUES[kind]
-    if mine not in document or any(other in document for other in _VALUES.values() if other != mine):
-        return f"Invalid {mine} resource"
-    if kind == "SCALAR":
-        value = document["scalar"]["value"]
-        negative = value != 0 and math.isfinite(value) and abs(value) < _MOST and milli(value) <= 0
-        return "Invalid scalar resource: value <= 0" if negative else None
-    if kind == "SET":
-        items = document["set"].get("item", [])
-        return "Invalid set resource: duplicated elements" if len(set(items)) < len(items) else None
-    pairs = sorted((int(one["begin"]), int(one["end"])) for one in document["ranges"].get("range", []))
-    if any(begin > end for begin, end in pairs):
-        return "Invalid ranges resource: begin > end"
-    if any(after <= end for (_, end), (after, _) in pairwise(pairs)):
-        return "Invalid ranges resource: overlapping ranges"
-    return None
-
-
-def _text(document: Mapping[str, Any]) -> str:
-    """Return a Resource whose name or value is refused as Mesos prints it."""
-    rest = {key: value for key, value in document.items() if key not in _VALUES.values()}
-    readable = Resource.from_json({**rest, "name": "x", "type": "SCALAR", "scalar": {"value": 1}})
-    about = str(readable).removeprefix("x").rpartition(":")[0]
-    return f"{document.get('name', '')}{about}:{_value_text(document)}"
-
-
-def _value_text(document: Mapping[str, Any]) -> str:
-    kind = document.get("type")
-    if kind == "SET":
-        return f"{{{', '.join(document.get('set', {}).get('item', []))}}}"
-    if kind == "RANGES":
-        shown = (f"{one['begin']}-{one['end']}" for one in document.get("ranges", {}).get("range", []))
-        return f"[{', '.join(shown)}]"
-    return scalar_text(milli(document.get("scalar", {}).get("value", 0.0)))
-
-
-def _disk_problem(document: Mapping[str, Any]) -> str | None:
-    if "disk" in document and document["name"] != "disk":
-        return f"DiskInfo should not be set for {document['name']} resource"
-    return None
 
 
 def _sharing_problem(resource: Resource) -> str | None:
@@ -362,70 +311,6 @@ def _sharing_problem(resource: Resource) -> str | None:
     if resource.name != "disk":
         return f"Resource {resource.name} cannot be shared"
     return "Only persistent volumes can be shared" if resource.persistence_id is None else None
-
-
-def _reservations_problem(document: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with how a Resource says for whom it is (Resources::validate, both formats)."""
-    stack = document.get("reservations", ())
-    if stack:
-        return _stack_problem(stack) or _formats_problem(document, stack)
-    role = document.get("role", UNRESERVED)
-    problem = role_problem(role)
-    if problem is not None or "reservation" not in document:
-        return problem
-    for name in ("type", "role"):
-        if name in document["reservation"]:
-            return f"'Resource.ReservationInfo.{name}' must not be set for the 'Resource.reservation' field"
-    return 'Invalid reservation: role "*" cannot be dynamically reserved' if role == UNRESERVED else None
-
-
-def _stack_problem(stack: Sequence[Mapping[str, Any]]) -> str | None:
-    for reservation in stack:
-        for name in ("type", "role"):
-            if name not in reservation:
-                return f"Invalid reservation: 'Resource.ReservationInfo.{name}' field must be set."
-        problem = role_problem(reservation["role"])
-        if problem is not None:
-            return problem
-        if reservation["role"] == UNRESERVED:
-            return 'Invalid reservation: role "*" cannot be reserved'
-    for below, above in pairwise(stack):
-        if above["type"] == "STATIC":
-            return "Invalid refined reservation: A refined reservation cannot be STATIC"
-        if not above["role"].startswith(f"{below['role']}/"):
-            roles = f"role '{above['role']}' is not a refinement of '{below['role']}'"
-            return f"Invalid refined reservation: {roles}"
-    return None
-
-
-def _formats_problem(document: Mapping[str, Any], stack: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return how the older format, `role` and `reservation`, contradicts the stack beside it."""
-    begin = "Invalid resource format: "
-    if len(stack) > 1:
-        for name in ("role", "reservation"):
-            if name in document:
-                more = "if there is more than one reservation in 'Resource.reservations'"
-                return f"{begin}'Resource.{name}' must not be set {more}"
-        return None
-    (one,), older = stack, document.get("reservation")
-    if "role" in document and document["role"] != one["role"]:
-        return (
-            f"{begin}'Resource.role' field with '{document['role']}' does not match the role '{one['role']}' in "
-            "'Resource.reservations'"
-        )
-    of_one = f"the single reservation in 'Resource.reservations' is {one['type']}"
-    if one["type"] == "STATIC":
-        return None if older is None else f"{begin}'Resource.reservation' must not be set if {of_one}"
-    if one["type"] != "DYNAMIC":
-        return "Unsupported 'Resource.ReservationInfo.Type'"
-    if ("role" in document) != (older is not None):
-        return f"{begin}'Resource.role' and 'Resource.reservation' must either be both set or both not set if {of_one}"
-    if older is not None and older.get("principal", "") != one.get("principal", ""):
-        return (
-            f"{begin}'Resource.reservation.principal' field with '{older.get('principal', '')}' does not match the "
-            f"principal '{one.get('principal', '')}' in 'Resource.reservations'"
-        )
-    return None
 
 
 def validate_gpus(resources: Resources) -> str | None:
