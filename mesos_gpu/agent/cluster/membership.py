@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 from typing_extensions import assert_never
 
@@ -23,6 +24,8 @@ from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document, ResourceDocument
 
 log = logging.getLogger(__name__)
+
+_Told: TypeAlias = tuple["list[ResourceDocument] | None", object]
 
 TRIES_BEFORE_A_WORD = 4
 # A master forgets who we are when our connection breaks, and a new one never knew.
@@ -61,7 +64,9 @@ class Membership:
         self._post, self._arm = post, arm
         self._saved: Document | None = None
         # What the master was told of resources: those registered with first, and the reservations told last.
-        self._introduced_with: tuple[list[ResourceDocument] | None, object] | None = None
+        self._introduced_with: _Told | None = None
+        self._said: _Told | None = None
+        """What it was told with the last registration, answered or not."""
 
     @property
     def agent_id(self) -> AgentId | None:
@@ -114,8 +119,9 @@ class Membership:
         self.estranged = False
         self.registration = answered_with(self.registration, welcome.ping_timeout_s)
         self.happened(Cause.ANSWERED)
-        if introduced_with not in (None, self._told()):
+        if any(told not in (None, self._told()) for told in (introduced_with, self._said)):
             # A master that is storing the first of our registrations passes over the others, and it was an older one.
+            # Or this answers one of several tries that were on their way while the master had us reserve something.
             self.happened(Cause.CHANGED)
         for reconcile in welcome.reconcile:
             self._post(reconcile)
@@ -171,7 +177,7 @@ class Membership:
             self.happened(overdue)  # at once: no timer, no turn of the loop
         self._arm()
 
-    def _told(self) -> tuple[list[ResourceDocument] | None, object]:
+    def _told(self) -> _Told:
         """Return what a registration now says that may have changed since the last."""
         return self.info.get("resources"), self._holdings.kept
 
@@ -197,7 +203,8 @@ class Membership:
                 self._link.pid,
             )
         version = self._state.resource_version
-        self._introduced_with = self._introduced_with or self._told()
+        self._said = self._told()
+        self._introduced_with = self._introduced_with or self._said
         if self.agent_id is None:
             self._link.register(self.info, version, self._holdings.operations.kept_documents())
             return

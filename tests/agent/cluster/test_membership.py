@@ -96,6 +96,23 @@ async def test_a_volume_and_its_operation_survive_the_agents_death(
     await running.die()
 
 
+async def test_what_was_reserved_while_another_try_was_on_its_way_is_said_again(
+    start: Start, master: ScriptedMaster
+) -> None:
+    await start()
+    apply(master, 1, "RESERVE")
+    await master.got("UpdateOperationStatusMessage")
+    assert master.messages("ReregisterSlaveMessage") == []
+    # The answer to an older try: the master goes by that now, which names no reservation.
+    connection = {"total_ping_timeout_seconds": 75.0}
+    master.send("SlaveReregisteredMessage", {"slave_id": {"value": AGENT_ID}, "connection": connection})
+    again = await master.got("ReregisterSlaveMessage")
+    assert again["checkpointed_resources"] == [RESERVED]
+    master.send("SlaveReregisteredMessage", {"slave_id": {"value": AGENT_ID}, "connection": connection})
+    await master.got("UpdateSlaveMessage", 4)  # after each answer, its own among them
+    assert len(master.messages("ReregisterSlaveMessage")) == 1, "once is enough"
+
+
 async def test_an_operation_the_agent_never_got_was_dropped(start: Start, master: ScriptedMaster) -> None:
     await start()
     master.send("ReconcileOperationsMessage", {"operations": [{"operation_uuid": uuid(7)}]})
