@@ -90,8 +90,8 @@ def wait(file: str) -> None:
     signal.signal(signal.SIGHUP, hang_up)
     signal.signal(signal.SIGWINCH, size)
     note(file, str(os.getpid()))
-    print("waiting", flush=True)
     try:
+        print("waiting", flush=True)  # in here: who reads it may interrupt before the next line
         while True:
             time.sleep(0.02)  # a signal that comes right before a longer one would be noted, and no more
     except KeyboardInterrupt:
