@@ -15,7 +15,7 @@ from mesos_gpu.master.events.stored import AgentReadmitted
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Agent, Executor, Framework, KnownAgent
 from mesos_gpu.master.model.report import Report, described, kept_problem, report_problem, tasks_problem
-from mesos_gpu.master.model.statuses import about, record
+from mesos_gpu.master.model.statuses import about, repeated
 from mesos_gpu.master.registry.operations import Admit
 from mesos_gpu.master.state.actions import (
     Action,
@@ -253,9 +253,9 @@ def _adopt_tasks(
             task.told = lost.told
         state.add_task(framework, agent, task)
         if returned or lost is not None:
-            message = "Unreachable agent re-reregistered"
-            status = about(framework, task, task.state, now, reason="REASON_AGENT_REREGISTERED", message=message)
-            record(task, status)
+            reason, message = "REASON_AGENT_REREGISTERED", "Unreachable agent re-reregistered"
+            # It takes no place in the history: there the agent's own words stay, which later answers repeat.
+            status = about(framework, task, task.state, now, reason=reason, message=message, **repeated(task))
             actions += state.tell_status(framework, status)
     return actions
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Framework
-from mesos_gpu.master.model.statuses import about, made_here, record
+from mesos_gpu.master.model.statuses import about, made_here, record, repeated
 from mesos_gpu.master.state.actions import (
     AcknowledgeStatus,
     Action,
@@ -26,8 +26,6 @@ from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.tasks import is_terminal
 
 LATEST = "Reconciliation: Latest task state"
-# What of the last status an answer to reconciliation repeats.
-_REPEATED = ("healthy", "check_status", "container_status")
 
 
 def status_update(
@@ -166,9 +164,8 @@ def exited_executor(
 
 
 def _latest(state: MasterState, framework: Framework, task: Task, now: Moment) -> list[Action]:
-    statuses = task.document.get("statuses", ())
-    repeated = {key: statuses[-1][key] for key in _REPEATED if statuses and key in statuses[-1]}
-    status = about(framework, task, task.told_state, now, reason="REASON_RECONCILIATION", message=LATEST, **repeated)
+    reason, more = "REASON_RECONCILIATION", repeated(task)
+    status = about(framework, task, task.told_state, now, reason=reason, message=LATEST, **more)
     return state.tell_status(framework, status)
 
 

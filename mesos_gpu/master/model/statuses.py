@@ -10,6 +10,8 @@ from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, TaskId
 from mesos_gpu.mesos.moment import Moment
 
+_REPEATED = ("healthy", "check_status", "container_status")
+
 
 def made_here(
     framework: Framework,
@@ -55,6 +57,12 @@ def about(
         executor_id=task.executor_id,
         **more,
     )
+
+
+def repeated(task: Task) -> dict[str, Any]:
+    """Return what of a task's last status each one that is made here repeats: how its checks and its container are."""
+    statuses = task.document.get("statuses", ())
+    return {key: statuses[-1][key] for key in _REPEATED if statuses and key in statuses[-1]}
 
 
 def record(task: Task, status: TaskStatus) -> None:

@@ -298,6 +298,18 @@ def test_an_agent_that_does_not_answer_is_unreachable_and_may_return(
     check_books(state)
 
 
+def test_how_a_task_was_found_is_known_when_its_agent_returns(state: MasterState) -> None:
+    agent, framework = with_task(state)
+    found = {"healthy": True, "check_status": {"type": "HTTP"}, "container_status": {"executor_pid": 7}}
+    said = {"task_id": {"value": "t"}, "state": "TASK_RUNNING", "timestamp": 5.0, "uuid": "MQ==", **found}
+    agents.unreachable(state, agent.id, NOW)
+    [told] = statuses(back(state, {**task_document(framework.id), "statuses": [said]}))
+    assert {key: told[key] for key in found} == found
+    [answer] = statuses(updates.reconcile(state, framework, {"tasks": []}, later(5)))
+    assert {key: answer[key] for key in found} == found
+    assert framework.tasks["t"].document["statuses"] == [said]
+
+
 def test_a_task_that_an_agent_brings_back_no_more_is_gone_for_who_asks(state: MasterState) -> None:
     agent, framework = with_task(state, capabilities="GPU_RESOURCES PARTITION_AWARE")
     agents.unreachable(state, agent.id, NOW)
