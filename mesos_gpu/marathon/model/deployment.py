@@ -127,8 +127,9 @@ def rolling(spec: RunSpec, counts: Counts, *, resident: bool = False) -> Rolling
     """Return what may be done now without too few healthy instances, or too many at once.
 
     minHealthy = ceil(n * minimumHealthCapacity), maxCapacity = floor(n * (1 + maximumOverCapacity)). Where both
-    leave no room at all, a new instance may go over (or, with volumes of its own, an old one below) by one. Of an app
-    of gangs n counts gangs, and each is replaced as a whole; a new one that has lost members gets others.
+    leave no room at all, a new instance may go over (or, with volumes of its own, an old one below) by one. Each new
+    one that is healthy lets an old one go, also one that is not. Of an app of gangs n counts gangs, and each is
+    replaced as a whole; a new one that has lost members gets others.
     """
     unit = spec.gang_size
     n = spec.instances // unit
@@ -137,14 +138,16 @@ def rolling(spec: RunSpec, counts: Counts, *, resident: bool = False) -> Rolling
     min_healthy = math.ceil(round(n * strategy["minimumHealthCapacity"], 6))
     max_capacity = math.floor(round(n * (1 + strategy["maximumOverCapacity"]), 6))
     old, new, old_active = -(-counts.old // unit), -(-counts.new // unit), -(-counts.old_active // unit)
-    healthy = counts.old_healthy // unit + counts.new_healthy // unit
+    new_healthy = counts.new_healthy // unit
+    healthy = counts.old_healthy // unit + new_healthy
     kill = max(0, healthy - min_healthy)
     if min_healthy == max_capacity and max_capacity <= healthy:
         if resident:
             kill = healthy - min_healthy + 1
         else:
             max_capacity += 1
-    kill = min(old, max(kill, old - n))
+    # Of those the unhealthy go first: what is healthy stays so, up to n.
+    kill = min(old, max(kill, old - (n - new_healthy)))
     start = min(n - new, max_capacity - old_active - new)
     lost = min(-counts.new % unit, max(0, spec.instances - counts.new))
     return Rolling(kill=kill * unit, start=max(0, start) * unit + lost)

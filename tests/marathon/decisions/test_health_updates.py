@@ -160,6 +160,23 @@ def test_an_old_instance_that_is_unhealthy_goes_first(run: Run) -> None:
     assert tasks[1] not in [i.task.id for i in run.state.lasting.instances.values() if i.task and i.wanted]
 
 
+def test_what_is_sick_is_replaced_by_what_is_well_and_stays_until_then(run: Run) -> None:
+    run.put(app(instances=2, healthChecks=[HTTP]))
+    run.run_all()
+    old = run.tasks()
+    run.put({"id": "/a", "env": {"FIXED": "1"}}, force=True)
+    run.run_all()
+    first, second = (task for task in run.tasks() if task not in old)
+    assert not run.state.kills, "nobody knows yet whether the new ones are well"
+    (ended,) = [kill.task_id for kill in only(run.do(HealthChecked(first, 0, alive=True)), Kill)]
+    run.do(HealthChecked(second, 0, alive=True))
+    assert set(run.state.kills) == set(old) > {ended}
+    for task in old:
+        run.do(status(task, "TASK_KILLED"))
+    assert not run.state.lasting.deployments
+    assert set(run.tasks()) == {first, second}
+
+
 def test_a_new_instance_counts_once_it_is_ready_and_stays_so(run: Run) -> None:
     run.put(app(readinessChecks=[READY]))
     run.run_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -101,28 +102,42 @@ def test_a_restart_with_fewer_instances_ends_the_surplus_at_once() -> None:
     assert rolling(strategy(2, 1, 0), counts) == Rolling(kill=3, start=0)
 
 
+@pytest.mark.parametrize(("ready", "kill"), [(0, 0), (1, 1), (2, 2)])
+def test_each_new_one_that_is_well_lets_an_old_one_go_that_is_not(ready: int, kill: int) -> None:
+    counts = Counts(old=2, old_healthy=0, old_active=2, new=2, new_healthy=ready)
+    assert rolling(strategy(2, 1, 1), counts) == Rolling(kill, start=0)
+
+
 @given(
     st.integers(1, 12),
     st.integers(0, 12),
     st.floats(0, 1, allow_nan=False),
     st.floats(0, 1, allow_nan=False),
+    st.integers(0, 12),
     st.data(),
 )
 def test_a_rolling_restart_ends_and_keeps_its_promises(
-    n: int, before: int, minimum: float, over: float, data: st.DataObject
+    n: int, before: int, minimum: float, over: float, sick: int, data: st.DataObject
 ) -> None:
-    """Instances that were asked to end, and new ones, come along in any order; the promises hold at each move."""
+    """Instances that were asked to end, and new ones, come along in any order; the promises hold at each move.
+
+    Some of the old ones are sick, where there is room for new ones beside them; they go first.
+    """
     wanted = strategy(n, minimum, over)
     promised = wanted.document["upgradeStrategy"]
     old, ending, starting, ready = before, 0, 0, 0
+    sick = min(sick, before) if math.floor(round(n * (1 + promised["maximumOverCapacity"]), 6)) > n else 0
     most = max(before, n * (1 + promised["maximumOverCapacity"]), n + 1)
     for _ in range(500):
-        counts = Counts(old=old, old_healthy=old, old_active=old + ending, new=starting + ready, new_healthy=ready)
+        well = old - sick
+        counts = Counts(old=old, old_healthy=well, old_active=old + ending, new=starting + ready, new_healthy=ready)
         move = rolling(wanted, counts)
         assert 0 <= move.kill <= old
         assert old + ending + starting + ready + move.start <= most + 1e-6
         if before <= n and move.kill:
-            assert old + ready - move.kill >= n * promised["minimumHealthCapacity"] - 1e-6
+            left = well - max(0, move.kill - sick) + ready
+            assert left >= min(well + ready, n * promised["minimumHealthCapacity"] - 1e-6)
+        sick -= min(sick, move.kill)
         old, ending, starting = old - move.kill, ending + move.kill, starting + move.start
         if (old, ending, ready) == (0, 0, n):
             return
