@@ -166,9 +166,8 @@ class Preempting(Actor):
         if not await self._runs(high, count):
             queue = await self.ask_marathon("GET", "/v2/queue")
             self.tell(f"the queue: {b'' if queue is None else queue.body!r}")
-            self.world.finding(
-                f"{high} waits at peace while {low} holds {await self._running(low)} of its {count} GPUs"
-            )
+            held = await self._running(low)
+            self.world.finding(f"{high} waits at peace for {count} GPUs, and {low}, which may give way, has {held}")
             return
         found = await self.ask_marathon("GET", f"/v2/apps{low}?embed=app.lastTaskFailure")
         failure = {} if found is None or found.status != 200 else found.json()["app"].get("lastTaskFailure", {})

@@ -121,6 +121,21 @@ def _kept_on(draft: Draft, agent_id: AgentId, asks: Mapping[str, ShareAsk]) -> d
     return found
 
 
+def parts_held(draft: Draft) -> dict[AgentId, Parts]:
+    """Return what tasks have of shared cards on each agent; not those that are to give it up.
+
+    Pods are left out: of which of its containers a card is, nobody keeps.
+    """
+    found: dict[AgentId, list[Parts]] = {}
+    for instance in draft.instances.values():
+        task, spec = instance.task, draft.spec_of(instance)
+        if task is None or spec is None or spec.is_pod or not task.cards or not (instance.active and instance.wanted):
+            continue
+        if not task.suspension and task.id not in draft.kills:
+            found.setdefault(task.agent_id, []).append(parts_first.sharer(instance, task, spec).parts)
+    return {agent_id: _together(each) for agent_id, each in found.items()}
+
+
 def _lately(task: Task, now_s: float) -> bool:
     return task.suspension == ASKED or (task.suspension == AWAY and now_s < task.suspension_s + suspending.IN_VAIN_S)
 

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions import suspending
 from mesos_gpu.marathon.decisions.choosing import holders, policy_of
-from mesos_gpu.marathon.decisions.giving_way import give_way
+from mesos_gpu.marathon.decisions.giving_way import Parts, give_way, parts_held
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready, matched, placed_instances, task_of
 from mesos_gpu.marathon.definitions.ports import PortWish, take_ports
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching import asks
+from mesos_gpu.marathon.matching import asks, parts_there
 from mesos_gpu.marathon.matching.constraints import all_fulfilled
 from mesos_gpu.marathon.matching.linking import with_links
 from mesos_gpu.marathon.matching.matching import Match, Pool, Refusal, accepted_roles, pool_of
@@ -30,11 +30,12 @@ from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.given_back import SETTLE_S, GivenBack
 from mesos_gpu.marathon.state.queue_entry import Place
 from mesos_gpu.marathon.state.seen import Seen
-from mesos_gpu.mesos.ids import Role
+from mesos_gpu.mesos.ids import AgentId, Role
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.placement.demand import Demand, Machine
 from mesos_gpu.queueing.decide import Decision, Start, decide
 from mesos_gpu.queueing.places import PREFERENCES, Preference, fewest_first
+from mesos_gpu.queueing.promise import Promise
 from mesos_gpu.queueing.values import Ask, Running, rank_of, with_ended
 
 _IDLE = INACTIVE | {Phase.UNREACHABLE}
@@ -49,10 +50,6 @@ class _Suited(NamedTuple):
 
     names: frozenset[str]
     refusals: list[tuple[str, tuple[Reason, ...]]]
-
-
-def _passes(reasons: tuple[Reason, ...]) -> bool:
-    return asks.PASSES.issuperset(reasons)
 
 
 class Look:
@@ -84,6 +81,8 @@ class Look:
         """By the same, until something starts."""
         self._there: dict[str, list[Task]] = {}
         """The tasks on each agent, and those that have ended there a moment ago; until something starts."""
+        self._parts: dict[AgentId, Parts] | None = None
+        """What of shared cards the tasks on each agent have, once somebody asks for parts; until something starts."""
 
     def carry_out(self) -> Decision:
         """Start who is to start, and ask for the end of what gives way."""
@@ -93,13 +92,13 @@ class Look:
         while True:
             # The tasks come first: they tell which part of everything each role has.
             tasks = self._running()
-            self._suited, self._there = {}, {}
+            self._suited, self._there, self._parts = {}, {}, None
             for task in self._tasks():
                 self._there.setdefault(str(task.agent_id), []).append(task)
             free = self._free(tasks)
             asked = [found for app_id in self._ready if (found := self._ask(app_id, free, tasks)) is not None]
             decision = decide(asked, free, tasks, draft.now_s, self._prefer, taking=settled, promised=promised)
-            if not any(self._refused(start) for start in decision.starts):
+            if not self._in_vain(decision.promise) and not any(self._refused(start) for start in decision.starts):
                 break
         self._note(decision, asked)
         if decision.promise is not None:
@@ -112,6 +111,10 @@ class Look:
         if not self._away_in.isdisjoint(coming) and draft.calls.due(draft.now_s):
             draft.revive_due, draft.calls = True, draft.calls.made(draft.now_s)
         return decision
+
+    def _left(self, name: str) -> Resources:
+        """Return what is left of an offer at hand, or was of one that was given back."""
+        return self._open[name].left if name in self._open else self._offers[name].resources
 
     def _in_role(self, name: str, spec: RunSpec) -> Offer:
         """Return an offer as it will come in an app's role."""
@@ -174,16 +177,13 @@ class Look:
         refusals: list[tuple[str, tuple[Reason, ...]]] = []
         there = self._there
         for name, offer in self._offers.items():
-            at_hand = self._open.get(name)
-            if at_hand is None:
-                told = offer.agent_id in there or self._as_told(offer, spec, roles, placed)
-                if told and _passes(self._reasons(name, offer, offer.resources, spec, placed, roles)):
-                    names.add(name)
+            at_hand = name in self._open
+            if not at_hand and offer.agent_id not in there and not self._as_told(offer, spec, roles, placed):
                 continue
-            reasons = self._reasons(name, offer, at_hand.left, spec, placed, roles)
-            if _passes(reasons):
+            reasons = self._reasons(name, offer, self._left(name), spec, placed, roles)
+            if self._passes(name, offer, spec, roles, reasons):
                 names.add(name)
-            if reasons or offer.role != spec.document["role"]:
+            if at_hand and (reasons or offer.role != spec.document["role"]):
                 refusals.append((name, reasons or (Reason.UNFULFILLED_ROLE,)))
         constraints = spec.document["constraints"]
         names |= {
@@ -191,8 +191,46 @@ class Look:
             for agent_id, tasks in there.items()
             if agent_id in free
             and any(all_fulfilled(constraints, task, placed, spec.instances, draft.region) for task in tasks)
+            and self._may_have_parts(spec, tasks[-1])
         }
         return _Suited(frozenset(names), refusals)
+
+    def _passes(
+        self, name: str, offer: Offer, spec: RunSpec, roles: tuple[Role, ...], reasons: tuple[Reason, ...]
+    ) -> bool:
+        """Return whether an app may go to an offer once tasks have ended there. No end is known to give parts back."""
+        if not asks.PASSES.issuperset(reasons):
+            return False
+        if spec.largest_share is None or Reason.INSUFFICIENT_GPUS not in reasons:
+            return True
+        return self._has_parts(name, offer, spec, roles)
+
+    def _has_parts(self, name: str, offer: Offer, spec: RunSpec, roles: tuple[Role, ...], members: int = 1) -> bool:
+        return parts_there.offered(spec, self._pool(name, offer, self._left(name), roles), offer.attributes, members)
+
+    def _may_have_parts(self, spec: RunSpec, there: Task) -> bool:
+        if spec.largest_share is None:
+            return True
+        if self._parts is None:
+            self._parts = parts_held(self._draft)
+        return parts_there.not_offered(spec, there.attributes, self._parts.get(there.agent_id, {}))
+
+    def _in_vain(self, kept: Promise | None) -> bool:
+        """Return whether members of a gang would not find their parts beside one another on what was given back.
+
+        Those machines are left out then; on offers at hand that shows itself when the gang starts.
+        """
+        spec = None if kept is None else self._draft.app(kept.ask.id)
+        if kept is None or spec is None or spec.largest_share is None:
+            return False
+        roles = accepted_roles(spec, self._draft.settings.roles_behaviour)
+        unfit = {
+            name
+            for name, members in kept.members.items()
+            if name in self._away and not self._has_parts(name, self._away[name], spec, roles, members)
+        }
+        self._unfit.setdefault(spec.id, set()).update(unfit)
+        return bool(unfit)
 
     def _reasons(
         self,
@@ -280,7 +318,7 @@ class Look:
             found.append(Running(f"was {task.id}", name, self._demand(spec), draft.now_s + 1.0, ending=True))
         for name in (*self._away, *self._called_over):
             offer = self._offers[name]
-            there = machine(offer, self._open[name].left if name in self._open else offer.resources)
+            there = machine(offer, self._left(name))
             whole = Demand(there.cpus_milli, there.mem_mib, there.whole)
             found.append(Running(f"offer {name}", name, whole, draft.now_s + 1.0, ending=True))
         return found

@@ -75,9 +75,14 @@ def _take(
 
 def rooms_of(ask: ShareAsk, resources: Resources, attributes: Sequence[tuple[str, str]]) -> dict[int, tuple[int, int]]:
     """Return the GiB and slices that an offer has of each card that an ask could use, whatever is free of it."""
-    cards = read_cards(dict(attributes).get(CARDS_ATTRIBUTE, ""))
     memory, slices = room_by_card(resources, GPU_MEM), room_by_card(resources, GPU_SLICES)
-    return {card: (memory.get(card, 0), slices.get(card, 0)) for card in cards if _wanted(ask, card, cards)}
+    return {card: (memory.get(card, 0), slices.get(card, 0)) for card in usable_cards(ask, attributes)}
+
+
+def usable_cards(ask: ShareAsk, attributes: Sequence[tuple[str, str]]) -> dict[int, CardLabel]:
+    """Return the cards of an agent that an ask could use, whatever is free of them."""
+    cards = read_cards(dict(attributes).get(CARDS_ATTRIBUTE, ""))
+    return {card: label for card, label in cards.items() if _wanted(ask, card, cards)}
 
 
 def cards_taken(taken: Resources) -> tuple[int, ...]:

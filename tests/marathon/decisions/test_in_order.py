@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from mesos_gpu.marathon.model.reservations import reservation_labels
-from mesos_gpu.marathon.state.actions import Kill
+from mesos_gpu.marathon.state.actions import Decline, Kill, Revive
 from mesos_gpu.marathon.state.events import Offered, Tick
 from mesos_gpu.marathon.views.views import queue_view
 from mesos_gpu.mesos.ids import FrameworkId
-from tests.support.marathon.builders import ROLE, Run, app, offer, only, scalar, status
+from tests.support.marathon.builders import ROLE, Run, app, offer, only, ranges, scalar, status
 from tests.support.marathon.residents import SHARED
 
 
@@ -48,3 +51,85 @@ def test_who_was_promised_machines_is_not_overtaken_by_who_comes_later_with_equa
     order = {item["app"]["id"]: item["order"]["place"] for item in queue_view(run.state, run.moment)}
     assert order == {"/z": 1, "/a": 2}
     assert run.state.places["/a"].behind == "/z"
+
+
+TWO_CARDS = {"memGiB": 5, "cards": 2}
+
+
+def one_card(name: str, free_gib: int = 16, **has: Any) -> dict[str, Any]:
+    """Return an offer of an agent that shares one card."""
+    parts = [ranges("gpu_mem", (16 - free_gib, 15)), ranges("gpu_slices", (0, 24))] if free_gib else []
+    return offer(name, attributes={"gpu_shared_cards": "0=GPU-a/16/watcher"}, extra=parts, **has)
+
+
+def behind_parts(share: Mapping[str, Any], free_gib: int) -> Run:
+    """Return a run in which one waits for parts that are not there, then one of priority for the GPU of a third.
+
+    The agent's rest was given back, for a long time.
+    """
+    run = Run(settings=replace(SHARED, priority_aging_s=600.0, decline_offer_s=3600.0))
+    run.subscribe()
+    run.put(app("/cheap", gpus=1, preemptible=True))
+    run.do(Offered([one_card("O1", free_gib, gpus=1)]))
+    (task,) = run.tasks("/cheap")
+    run.do(status(task))
+    run.put(app("/parts", gpuShare=share))
+    run.do(Tick(), after_s=1200.0)
+    run.put(app("/dear", gpus=1, priority=1))
+    run.do(Offered([one_card("O2", free_gib)]), after_s=1.0)
+    run.do(Tick(), after_s=10.0)
+    return run
+
+
+@pytest.mark.parametrize(("share", "free_gib"), [(TWO_CARDS, 16), ({"memGiB": 17}, 16), ({"memGiB": 5}, 4)])
+def test_who_waits_for_parts_that_no_machine_has_holds_up_nobody(share: Mapping[str, Any], free_gib: int) -> None:
+    run = behind_parts(share, free_gib)
+    assert {app_id: place.number for app_id, place in run.state.places.items()} == {"/parts": 1, "/dear": 2}
+    assert run.state.places["/parts"].at_s is None, "nothing that may end makes room for it"
+    assert run.state.instances_of("/cheap")[0].task.gives_way_to == "/dear"
+
+
+def gang_of_parts(gib: int, **gang: Any) -> Run:
+    """Return a run in which a gang of two wants parts, and an agent with one card was given back for a long time."""
+    run = Run(settings=replace(SHARED, decline_offer_s=3600.0))
+    run.subscribe()
+    run.put(app("/parts", gpuShare={"memGiB": gib}, gang={"size": 2, **gang}))
+    run.do(Tick(), after_s=10.0)
+    assert only(run.do(Offered([one_card("O1")]), after_s=1.0), Decline)
+    return run
+
+
+def test_no_machine_is_promised_where_members_of_a_gang_find_no_parts_beside_one_another() -> None:
+    run = gang_of_parts(9, onePerHost=False)
+    assert not only(run.do(Tick(), after_s=10.0), Revive), "offers would be asked for in vain"
+    assert run.state.places["/parts"].at_s is None
+
+
+def test_a_gang_is_promised_what_was_given_back_where_its_members_find_their_parts() -> None:
+    run = gang_of_parts(9)
+    assert run.state.places["/parts"].at_s is None
+    actions = run.do(Offered([one_card("O2", agent="S1", host="h1")]), after_s=1.0)
+    assert run.state.places["/parts"].at_s is not None
+    assert only(actions, Revive), "the first agent is asked for"
+
+
+@pytest.mark.parametrize(
+    ("others", "gives_way"),
+    [([], True), ([{"memGiB": 6}], True), ([{"memGiB": 7}], False), ([{"memGiB": 6, "weight": 25}], False)],
+)
+def test_processors_are_given_up_for_parts_only_where_these_may_be(
+    others: list[dict[str, Any]], gives_way: bool
+) -> None:
+    """All processors of a machine are taken, so that nothing of it is offered."""
+    run = Run(settings=SHARED)
+    run.subscribe()
+    run.put(
+        app("/cheap", cpus=4.0 - 0.1 * len(others), preemptible=True),
+        *(app("/other", gpuShare=share) for share in others),
+    )
+    run.do(Offered([one_card("O1")]))
+    for task in (*run.tasks("/cheap"), *run.tasks("/other")):
+        run.do(status(task))
+    run.put(app("/parts", gpuShare={"memGiB": 10}, priority=1))
+    run.do(Tick(), after_s=10.0)
+    assert run.state.instances_of("/cheap")[0].task.gives_way_to == ("/parts" if gives_way else None)
