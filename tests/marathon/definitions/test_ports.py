@@ -63,7 +63,7 @@ def test_an_app_without_ports_takes_none() -> None:
     st.integers(0, 2**64),
 )
 def test_chosen_ports_are_offered_and_distinct(pairs: list[tuple[int, int]], count: int, pick: int) -> None:
-    usable = bag(ranges("ports", *((begin, begin + size) for begin, size in pairs))) if pairs else Resources()
+    usable = bag(*(ranges("ports", (begin, begin + size)) for begin, size in pairs))
     offered = {port for begin, end in usable.ports for port in range(begin, end + 1)}
     found = take_ports(wishes(definitions(*[0] * count)), usable, ROLES, pick)
     if found is None:
