@@ -79,8 +79,8 @@ def _process_of(thread: int) -> int | None:
 
 
 def remove_tree(folder: Path) -> bool:
-    """Remove a cgroup and those below it; False while one is busy."""
-    for below, _, _ in os.walk(folder, topdown=False):
+    """Remove a cgroup and those below it; False while one is busy. Raises OSError."""
+    for below, _, _ in os.walk(folder, topdown=False, onerror=_unless_gone):
         try:
             os.rmdir(below)  # noqa: PTH106 - Path.rmdir says no more, and this is one call per controller
         except FileNotFoundError:
@@ -90,6 +90,12 @@ def remove_tree(folder: Path) -> bool:
                 return False
             raise
     return True
+
+
+def _unless_gone(error: OSError) -> None:
+    """Raise what kept us from looking into a folder: what was not seen is not removed."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def write_below(folder: Path, name: str, text: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -28,6 +30,9 @@ from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.mesos.ids import ContainerId
 
+_T = TypeVar("_T")
+
+FIRST_RETRY_S, LAST_RETRY_S = 0.05, 2.0
 REMEMBERED = 1000
 """How many ended containers are kept for `wait`, at most, when nobody calls `destroy` for them."""
 
@@ -101,6 +106,34 @@ class Follower:
 
     async def _watch(self, container: LiveContainer) -> None:
         container_id = container.record.container_id
+        termination = await _insist(container_id, lambda: self._see_end(container))
+        self.stop_timers(container)
+        container.record = msgspec.structs.replace(container.record, step="ended", termination=termination)
+        try:
+            self._checkpoints.save(container.record)
+        except OSError as error:  # still a container that ended; only a crash right now would forget how
+            log.error("cannot record the end of container %s: %s", container_id, error)
+        stages.mark("end on record")
+        await _insist(container_id, lambda: self._releaser.release(container_id, container.conmon))
+        stages.mark("released")
+        await _insist(container_id, lambda: self._networks.cleanup(container_id))
+        try:
+            self._give_back(container_id)
+        except (MesosGpuError, OSError) as error:  # its GPUs and image stay held, which is the safe side
+            log.error("cannot give back what container %s held: %s", container_id, error)
+        stages.mark("GPUs free")
+        if container.board is not None:
+            container.board.wind_up()
+        for child_id in descendants(container_id, self._ended):
+            self._forget(child_id)
+        self._ended[container_id] = container.termination = termination
+        self._drop(container)
+        while len(self._ended) > REMEMBERED:
+            self._forget(next(iter(self._ended)))
+
+    async def _see_end(self, container: LiveContainer) -> Termination:
+        """Wait for the end of a container and all in it, and return how it ended. May be done again."""
+        container_id = container.record.container_id
         if container.record.session and container.record.pid and not self._conmon.runtime.leaves_cgroup:
             # runc relays output to its very end, which a process left behind may put off forever.
             if container.first is not None:
@@ -123,30 +156,7 @@ class Follower:
             await see_out(container.rotator)
         for child_id in descendants(container_id, self._containers):
             await self.destroy(child_id)
-        self.stop_timers(container)
-        termination = judge(container, status, self._cgroups)
-        container.record = msgspec.structs.replace(container.record, step="ended", termination=termination)
-        try:
-            self._checkpoints.save(container.record)
-        except OSError as error:  # still a container that ended; only a crash right now would forget how
-            log.error("cannot record the end of container %s: %s", container_id, error)
-        stages.mark("end on record")
-        await self._releaser.release(container_id, container.conmon)
-        stages.mark("released")
-        await self._networks.cleanup(container_id)
-        try:
-            self._give_back(container_id)
-        except (MesosGpuError, OSError) as error:  # its GPUs and image stay held, which is the safe side
-            log.error("cannot give back what container %s held: %s", container_id, error)
-        stages.mark("GPUs free")
-        if container.board is not None:
-            container.board.wind_up()
-        for child_id in descendants(container_id, self._ended):
-            self._forget(child_id)
-        self._ended[container_id] = container.termination = termination
-        self._drop(container)
-        while len(self._ended) > REMEMBERED:
-            self._forget(next(iter(self._ended)))
+        return judge(container, status, self._cgroups)
 
     def _give_back(self, container_id: ContainerId) -> None:
         """Free what a container held that has no process any more. Raises MesosGpuError, OSError."""
@@ -174,3 +184,20 @@ class Follower:
     def _forget(self, container_id: ContainerId) -> None:
         if self._ended.pop(container_id, None) is not None:
             self._checkpoints.forget(container_id)
+
+
+async def _insist(container_id: ContainerId, work: Callable[[], Awaitable[_T]]) -> _T:
+    """Do a part of a container's end until it is done, and return what it returns.
+
+    What it wants for (a descriptor, memory, a thread) comes back; an end that nobody follows any more never comes.
+    """
+    delay = FIRST_RETRY_S
+    while True:
+        try:
+            return await work()
+        except (MesosGpuError, OSError, MemoryError, RuntimeError) as error:
+            log.warning(
+                "container %s: its end waits, will try again: %s: %s", container_id, type(error).__name__, error
+            )
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, LAST_RETRY_S)
