@@ -371,7 +371,8 @@ class Judge:
             task["id"]: task
             for framework in state["frameworks"]
             for task in framework["tasks"]
-            if not (self._lazy(task["id"]) and task["state"] in OVER)
+            # A framework that was removed comes no more, not to a later master either: nobody acknowledges their ends.
+            if not ((self._lazy(task["id"]) or framework["recovered"]) and task["state"] in OVER)
         }
         if set(tasks) != set(truth):
             surplus, missing = sorted(set(tasks) - set(truth)), sorted(set(truth) - set(tasks))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,8 @@ class Operators:
     """
     drained: dict[str, None] = field(default_factory=dict)
     """Hosts that a master has said to be drained, and that nobody has asked to have back."""
+    _no_more: dict[str, None] = field(default_factory=dict)
+    """Ids of agents whose disks are no more: who comes in their place is another agent, which nobody has drained."""
     _to_undo: list[Callable[[], Coroutine[Any, Any, bool]]] = field(default_factory=list)
 
     async def work(self, pause_s: float) -> None:
@@ -59,6 +61,11 @@ class Operators:
         """A task begins."""
         if host in self.drained and container.executor is None:
             self.world.finding(f"task {container.task} begins on {host}, which is drained")
+
+    def replaced(self, host: str, agents: Iterable[str]) -> None:
+        """The agents of a host will not be back; whatever comes there has another id."""
+        self.drained.pop(host, None)
+        self._no_more |= dict.fromkeys(agents)
 
     async def drain(self) -> None:
         """Drain an agent; once it is drained nothing is to run there until it is asked for again."""
@@ -160,7 +167,9 @@ class Operators:
         state = await self._state()
         # Who leaves has asked for all of them again.
         for agent in () if state is None or not self.busy else state["slaves"]:
-            if agent["hostname"] == host and agent.get("drain_info", {}).get("state") == "DRAINED":
+            if agent["hostname"] != host or agent["id"] in self._no_more:
+                continue
+            if agent.get("drain_info", {}).get("state") == "DRAINED":
                 self.drained[host] = None
                 running = self.cluster.machines[host].tasks()
                 if running:

@@ -64,6 +64,8 @@ class Replaced(Actor):
             await self._fail(machine)
         self.cluster.power_cut(host.name)
         host.disk.replaced()
+        if self.stage.judge.operators is not None:
+            self.stage.judge.operators.replaced(host.name, before)
         machine.volumes.clear()
         self._before |= dict.fromkeys(before, host.name)
         if failed or self.chance.random() < 0.5:
