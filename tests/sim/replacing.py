@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -24,6 +25,8 @@ FAILS_FIRST = 0.5
 """How often what runs on a disk fails before that is replaced."""
 NOTICE_S = 240.0
 """After so long at peace a master knows of every agent whether it is there."""
+NEVER_KEPT = re.compile(r"cannot write down that the master calls this agent ([\w-]+):")
+"""What an agent says at its end whose disk did not take the id that it was just given."""
 
 
 @dataclass
@@ -101,7 +104,9 @@ class Replaced(Actor):
                     self._removed[agent] = None
 
     def _exits(self, process: Process, why: str) -> None:
-        """Nobody has asked for the end of the agent that is there now."""
+        """Nobody has asked for the end of the agent that is there now; its log says which id it could not keep."""
+        if (lost := NEVER_KEPT.search(why)) is not None:
+            self._before[lost[1]] = process.name  # the master knows it, and nobody will ever be it
         since_s = self.world.now_s - self._newcomers.get(process.name, -MOMENT_S)
         if why == "exit 0" and since_s < MOMENT_S:
             self.world.finding(f"{process} ends as if it were the agent of before, which was marked as gone")
