@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import time
@@ -11,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.genuine.master import GenuineMaster
+from tests.genuine.both import answers_of_both
 from tests.genuine.releases import Release
-from tests.support.master.live import live_master
 
 SCHEDULER, OPERATOR = "/api/v1/scheduler", "/api/v1"
 ID = {"value": "x"}
@@ -109,12 +107,6 @@ def answer(port: int, path: str, body: str) -> tuple[int, str]:
 
 @pytest.mark.root
 async def test_ours_answers_calls_as_a_genuine_master_does(newest: Release, tmp_path: Path) -> None:
-    master = GenuineMaster(newest, tmp_path / "master").start()
-    try:
-        wanted = await asyncio.to_thread(answers, master.port)
-    finally:
-        master.kill()
-    async with live_master(tmp_path) as ours:
-        found = await asyncio.to_thread(answers, ours.endpoint.pid("master").port)
+    wanted, found = await answers_of_both(newest, tmp_path, answers)
     assert {call: (found[call], wanted[call]) for call in wanted if found[call] != wanted[call]} == {}
     assert {status for status, _ in wanted.values()} >= {200, 400, 404}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 from pathlib import Path
 
 import pytest
 
-from tests.genuine.master import GenuineMaster
+from tests.genuine.both import answers_of_both
 from tests.genuine.releases import Release
-from tests.support.master.live import live_master
 
 LOOKED_AT = (
     *("/state", "/state-summary", "/slaves", "/frameworks", "/tasks", "/roles", "/version", "/health", "/flags"),
@@ -58,13 +56,7 @@ def answer(port: int, path: str, method: str) -> Answer:
 
 @pytest.mark.root
 async def test_ours_takes_the_methods_that_a_genuine_master_takes(newest: Release, tmp_path: Path) -> None:
-    master = GenuineMaster(newest, tmp_path / "master").start()
-    try:
-        wanted = await asyncio.to_thread(answers, master.port)
-    finally:
-        master.kill()
-    async with live_master(tmp_path) as ours:
-        found = await asyncio.to_thread(answers, ours.endpoint.pid("master").port)
+    wanted, found = await answers_of_both(newest, tmp_path, answers)
     assert {asked: found[asked] for asked in wanted if found[asked] != wanted[asked]} == {}
     assert wanted["/tasks", "POST"][0] == 200
     assert wanted["/weights", "POST"][0] == 405

@@ -14,7 +14,7 @@ from mesos_gpu.marathon.state.events import Event, PutApps, RemoveApp
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resources import Resources
 from tests.support.marathon.builders import Run, status
-from tests.support.marathon.suspending import CHEAP, DEAR, HIGH, PART, SHARED, card_offered, offered, word
+from tests.support.marathon.suspending import CHEAP, DEAR, HIGH, PART, SHARED, card_offered, running, word
 
 CARDS = (("gpu_shared_cards", "0=GPU-a/16/watcher"),)
 REST = "cpus:3;mem:4000;disk:1000;ports:[31000-32000]"
@@ -31,13 +31,7 @@ def plan(run: Run, at: Machine, *events: Event) -> Rehearsal:
 
 def whole(cheap: dict[str, Any] = CHEAP) -> Run:
     """Return a run in which an app has the only GPU."""
-    run = Run(settings=SHARED)
-    run.subscribe()
-    run.put(cheap)
-    offered(run)
-    (task,) = run.tasks("/cheap")
-    run.do(status(task))
-    return run
+    return running(cheap)[0]
 
 
 def parted() -> Run:

@@ -40,14 +40,20 @@ def changes(actions: Sequence[Action]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def contended(cheap: dict[str, Any] = CHEAP, dear: dict[str, Any] = DEAR) -> tuple[Run, str, list[Action]]:
-    """Return a run in which the one GPU is the cheap app's and the dear one wants it, what was done about it."""
+def running(cheap: dict[str, Any] = CHEAP) -> tuple[Run, str]:
+    """Return a run in which the cheap app has the one GPU, and its task."""
     run = Run(settings=SHARED)
     run.subscribe()
     run.put(cheap)
     offered(run)
     (task,) = run.tasks("/cheap")
     run.do(status(task))
+    return run, task
+
+
+def contended(cheap: dict[str, Any] = CHEAP, dear: dict[str, Any] = DEAR) -> tuple[Run, str, list[Action]]:
+    """Return a run in which the one GPU is the cheap app's and the dear one wants it, what was done about it."""
+    run, task = running(cheap)
     run.put(dear)
     offered(run, "O2", gpus=0)
     run.do(Tick(), after_s=1.0)
@@ -69,17 +75,6 @@ def refusal(run: Run, app_id: str = "/cheap") -> Any:
 
 def word(task: str, message: str) -> Any:
     return status(task, message=message)
-
-
-def running() -> tuple[Run, str]:
-    """Return a run in which the cheap app has the one GPU, and its task."""
-    run = Run(settings=SHARED)
-    run.subscribe()
-    run.put(CHEAP)
-    offered(run)
-    (task,) = run.tasks("/cheap")
-    run.do(status(task))
-    return run, task
 
 
 PART = app("/part", cpus=0.1, mem=32, preemptible=True, gpuShare={"memGiB": 10, "weight": 2})
