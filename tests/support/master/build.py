@@ -51,6 +51,12 @@ def recorded() -> Any:
     return json.loads((places.RECORDED / "master.json").read_text())
 
 
+@cache
+def refused() -> Any:
+    """How a genuine master of 1.11.0 refuses tasks, groups and operations."""
+    return json.loads((places.RECORDED / "refused-1.11.0.json").read_text())
+
+
 def later(seconds: float) -> Moment:
     return Moment(NOW.mono_s + seconds, NOW.wall_s + seconds)
 
