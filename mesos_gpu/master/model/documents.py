@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
 from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, ExecutorId, FrameworkId, Role, TaskId
 from mesos_gpu.mesos.resource import Document
@@ -31,6 +31,8 @@ class Task(Struct, eq=False):
     """Uuids of the agent's last status updates that were forwarded, in order."""
     unlisted: bool = False
     """Whether its agent came back without it, and was asked what became of it."""
+    page: Raw | None = None
+    """What /state says of it, made once it is one of the completed: nothing of those changes."""
 
     @property
     def id(self) -> TaskId:

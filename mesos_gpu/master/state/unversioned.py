@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from mesos_gpu.master.model.documents import Task, role_of
 from mesos_gpu.master.model.model import Agent, Drain, Executor, Framework, KnownAgent, Offer, add
 from mesos_gpu.master.model.shared_volumes import summed
@@ -18,6 +20,7 @@ from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 
 _TASK_EXTRAS = ("user", "discovery", "container", "health_check")
 _CONTAINER_STATUS = ("container_id", "network_infos", "cgroup_info")
+_encoder = msgspec.json.Encoder()
 
 
 def agent_view(agent: Agent, viewer: Viewer = EVERYBODY) -> Document:
@@ -67,8 +70,8 @@ def framework_view(state: MasterState, framework: Framework, viewer: Viewer = EV
     used, offered = amounts(state, framework)
     executors = [(a, e) for a, e in _executors(state, framework) if viewer.executor(e.info, info)]
 
-    def shown(tasks: Iterable[Task]) -> list[Document]:
-        return [task_view(task) for task in tasks if sees_task(viewer, task, framework)]
+    def shown(tasks: Iterable[Task]) -> Iterable[Task]:
+        return (task for task in tasks if sees_task(viewer, task, framework))
 
     return {
         **framework_head(state, framework, used, offered),
@@ -83,9 +86,9 @@ def framework_view(state: MasterState, framework: Framework, viewer: Viewer = EV
         **(
             {"roles": list(framework.roles)} if "MULTI_ROLE" in framework.capabilities else {"role": framework.roles[0]}
         ),
-        "tasks": shown(framework.tasks.values()),
-        "unreachable_tasks": shown(framework.unreachable.values()),
-        "completed_tasks": shown(framework.completed),
+        "tasks": [task_view(task) for task in shown(framework.tasks.values())],
+        "unreachable_tasks": [task_view(task) for task in shown(framework.unreachable.values())],
+        "completed_tasks": [completed_view(task) for task in shown(framework.completed)],
         "offers": [offer_view(offer) for offer in framework.offers.values()],
         "executors": [executor_view(agent, executor) for agent, executor in executors],
         **({"labels": info["labels"].get("labels", [])} if "labels" in info else {}),
@@ -113,8 +116,15 @@ def task_view(task: Task) -> Document:
         view["labels"] = document["labels"].get("labels", [])
     return {
         **view,
-        **{key: document[key] for key in ("user", "discovery", "container", "health_check") if key in document},
+        **{key: document[key] for key in _TASK_EXTRAS if key in document},
     }
+
+
+def completed_view(task: Task) -> msgspec.Raw:
+    """Return a completed task as /state shows it, as JSON: pages ask every few seconds for all that ever ended."""
+    if task.page is None:
+        task.page = msgspec.Raw(_encoder.encode(task_view(task)))
+    return task.page
 
 
 def offer_view(offer: Offer) -> Document:
@@ -239,10 +249,8 @@ def _status_view(status: Mapping[str, Any]) -> Document:
     if "labels" in status:
         view["labels"] = status["labels"].get("labels", [])
     if "container_status" in status:
-        shown = ("container_id", "network_infos", "cgroup_info")
-        view["container_status"] = {
-            key: status["container_status"][key] for key in shown if key in status["container_status"]
-        }
+        shown = status["container_status"]
+        view["container_status"] = {key: shown[key] for key in _CONTAINER_STATUS if key in shown}
     if "healthy" in status:
         view["healthy"] = status["healthy"]
     return view

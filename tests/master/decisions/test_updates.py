@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from mesos_gpu.master.decisions import offering, subscriptions, updates
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.state.actions import AcknowledgeStatus, KillTask, MessageExecutor, ShutdownExecutor
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.master.state.unversioned import framework_view
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from tests.support.master.at_once import agents, readmission
@@ -149,6 +152,18 @@ def test_resources_are_free_at_the_terminal_state_and_the_task_stays_until_ackno
     assert not running.framework.tasks
     assert [task.state for task in running.framework.completed] == ["TASK_FINISHED"]
     check_books(running.state)
+
+
+def test_what_is_shown_of_a_completed_task_is_made_once(running: Running) -> None:
+    running.update("TASK_RUNNING", uuid=OTHER_UUID)
+    running.update("TASK_FINISHED")
+    (live,) = framework_view(running.state, running.framework)["tasks"]
+    running.acknowledge()
+    (page,) = framework_view(running.state, running.framework)["completed_tasks"]
+    assert json.loads(bytes(page)) == live
+    assert [status["state"] for status in live["statuses"]] == ["TASK_RUNNING", "TASK_FINISHED"]
+    (again,) = framework_view(running.state, running.framework)["completed_tasks"]
+    assert again is page
 
 
 def test_only_the_acknowledgement_of_the_terminal_update_ends_the_task(running: Running) -> None:
