@@ -149,9 +149,9 @@ def _find(mesos: Mesos, name: str) -> Agent:
 
 def _row(agent: Agent, called: str) -> list[object]:
     def free(name: str) -> str:
-        # What is offered to a framework at this moment is not in use.
+        # What is offered to a framework at this moment is not in use. A GPU that is ill may be, and counts for none.
         total = agent.amount("total", name)
-        return f"{round(total - agent.amount('used', name), 3):g}/{total:g}"
+        return f"{max(0.0, round(total - agent.amount('used', name), 3)):g}/{total:g}"
 
     attributes = ", ".join(f"{key}={value}" for key, value in sorted(agent.attributes.items()))
     return [called, agent.state, free("gpus"), free("cpus"), free("mem"), agent.address, agent.id, attributes]

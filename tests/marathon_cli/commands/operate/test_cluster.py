@@ -293,6 +293,12 @@ def test_agents_are_listed_with_what_is_free(agents: ScriptedServer, run: Run) -
     assert run("node", "list", "-q").stdout.split() == ["m-S0", "m-S1"]
 
 
+def test_nothing_is_free_where_a_task_has_a_gpu_that_is_ill(marathon: ScriptedServer, run: Run) -> None:
+    ill = {**SLAVES[0], "resources": {"cpus": 8, "gpus": 2}, "unreserved_resources": {"cpus": 8, "gpus": 2}}
+    marathon.on("GET", "/slaves", {"slaves": [ill]})
+    assert run("agent", "list").stdout.splitlines()[1].split()[2] == "0/2"
+
+
 def test_the_agents_of_a_real_mesos_are_listed(marathon: ScriptedServer, run: Run) -> None:
     recorded = json.loads((places.RECORDED / "master.json").read_text())
     marathon.on("GET", "/slaves", recorded["get"]["running"]["/slaves"]["body"])
