@@ -26,6 +26,7 @@ Programming mistakes stay TypeError and ValueError and are not caught.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -158,3 +159,8 @@ class Refused(MesosGpuError):
     def __init__(self, message: str, *, status: int, body: str = "") -> None:
         super().__init__(message)
         self.status, self.body = status, body
+
+
+def of_want(error: OSError) -> bool:
+    """Tell whether a call failed for want of descriptors or memory: then nothing was seen, and nothing is gone."""
+    return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from types import MappingProxyType
 
-from mesos_gpu.errors import BadInput, Conflict, DeviceError, MesosGpuError, NotFound, Unavailable
+from mesos_gpu.errors import BadInput, Conflict, ContainerError, DeviceError, MesosGpuError, NotFound, Unavailable
 from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuDriver, GpuUsage
 from mesos_gpu.isolator.access import gpu_nodes, rule_for
 from mesos_gpu.isolator.checkpoints import Checkpoints, HeldGpu
@@ -332,10 +332,13 @@ class NvidiaGpuIsolator:
         if live_access is not None:
             self._move(container_id, live_access, change)
             # Only now can nothing more be opened, so only now does looking at what is open tell something.
-            in_use = live_access.using(change.closed)
-            if in_use:
+            try:
+                in_use = live_access.using(change.closed)
+                if in_use:
+                    raise Conflict(f"container {container_id} has {', '.join(node.path for node in in_use)} open")
+            except (Conflict, ContainerError):
                 self._move(container_id, live_access, self._change(holds - leaving, holds))
-                raise Conflict(f"container {container_id} has {', '.join(node.path for node in in_use)} open")
+                raise
         self._unsure.add(container_id)
         self._record(container_id, holds - leaving)
         self._unsure.discard(container_id)

@@ -59,9 +59,15 @@ class RunningAccess:
             raise ContainerError(f"cannot change the devices of process {self._pid}'s container: {error}") from error
 
     def using(self, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
-        """Return those of `nodes` that a process of the container has open."""
+        """Return those of `nodes` that a process of the container has open.
+
+        Raises ContainerError where that cannot be seen, as for want of descriptors; NotFound when the process is gone.
+        """
         numbers = {os.makedev(node.major, node.minor): node for node in nodes}
-        return frozenset(numbers[number] for number in self._open_devices() if number in numbers)
+        try:
+            return frozenset(numbers[number] for number in self._open_devices() if number in numbers)
+        except OSError as error:
+            raise ContainerError(f"cannot see what process {self._pid}'s container has open: {error}") from error
 
     def _access(self) -> DeviceAccess:
         """Return the policy. Raises NotFound when the pid is by now that of a process elsewhere."""
@@ -91,7 +97,7 @@ class RunningAccess:
             os.close(dev)
 
     def _open_devices(self) -> Iterator[int]:
-        for below, _, files in os.walk(self._access().folder):
+        for below, _, files in os.walk(self._access().folder, onerror=_unless_gone):
             if "cgroup.procs" not in files:
                 continue
             for pid in _members(Path(below)):
@@ -104,8 +110,15 @@ def _members(cgroup: Path) -> list[str]:
         return (cgroup / "cgroup.procs").read_text().split()
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
-            raise
+            _unless_gone(error)
+            return []
         return (cgroup / "cgroup.threads").read_text().split()
+
+
+def _unless_gone(error: OSError) -> None:
+    """Raise what kept us from looking into a cgroup: what was not seen may be open."""
+    if error.errno not in (errno.ENOENT, errno.ENODEV):
+        raise error
 
 
 def _devices_of(pid: str) -> Iterator[int]:

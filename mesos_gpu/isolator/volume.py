@@ -9,7 +9,7 @@ import stat
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from mesos_gpu.errors import Unavailable
+from mesos_gpu.errors import Unavailable, of_want
 from mesos_gpu.gpu.device import GpuDriver
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator.driver_files import CAPABILITIES
@@ -171,7 +171,8 @@ def _remove_unused(directory: Path, current: str) -> None:
 def _in_use(volume: Path) -> bool:
     """Return whether a process has the volume mounted, mapped a file of it or was started with it in a variable.
 
-    Its last two names are looked for, since a mount is told by its path within its file system.
+    Its last two names are looked for, since a mount is told by its path within its file system. Raises OSError where
+    processes cannot be looked at, for want of descriptors or memory.
     """
     mark = os.fsencode(f"{volume.parent.name}/{volume.name}")
     for process in Path("/proc").glob("[0-9]*"):
@@ -179,8 +180,10 @@ def _in_use(volume: Path) -> bool:
             try:
                 if mark in (process / name).read_bytes():
                     return True
-            except OSError:  # it has ended, or is a kernel thread
-                break
+            except OSError as error:
+                if of_want(error):
+                    raise
+                break  # it has ended, or is a kernel thread
     return False
 
 

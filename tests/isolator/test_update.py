@@ -25,6 +25,7 @@ class FakeWalls:
         self.changes: list[tuple[list[str], list[str]]] = []
         self.busy: frozenset[DeviceNode] = frozenset()
         self.refuses = 0
+        self.blind = False
 
     def change(
         self, nodes: Collection[DeviceNode], *, opened: Collection[DeviceNode], closed: Collection[DeviceNode]
@@ -35,6 +36,8 @@ class FakeWalls:
             raise ContainerError("the kernel refused")
 
     def using(self, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
+        if self.blind:
+            raise ContainerError("cannot see what is open")
         return self.busy.intersection(nodes)
 
 
@@ -84,6 +87,16 @@ def test_named_gpu_that_a_process_has_open_is_not_taken_and_can_be_opened_again(
     c = Running(tmp_path, 2)
     c.walls.busy = frozenset({gpu_node(GPUS[1])})
     with pytest.raises(Conflict, match="has /dev/nvidia1 open"):
+        c.isolator.update("c", 1, [GPUS[1]])
+    assert c.walls.changes == [([], ["/dev/nvidia1"]), (["/dev/nvidia1"], [])]
+    assert c.isolator.status("c") == GPUS[:2]
+    assert c.recorded() == {gpu.uuid for gpu in GPUS[:2]}
+
+
+def test_named_gpu_of_which_nobody_can_see_whether_it_is_open_is_not_taken(tmp_path: Path) -> None:
+    c = Running(tmp_path, 2)
+    c.walls.blind = True
+    with pytest.raises(ContainerError, match="cannot see"):
         c.isolator.update("c", 1, [GPUS[1]])
     assert c.walls.changes == [([], ["/dev/nvidia1"]), (["/dev/nvidia1"], [])]
     assert c.isolator.status("c") == GPUS[:2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -31,7 +32,7 @@ class Host:
         return HolderProcess(pid, found, self._boot)
 
     def see(self, watch: Watch) -> Seen:
-        """Look at everything of a watch."""
+        """Look at everything of a watch. Raises OSError where something of it cannot be looked at."""
         container, exists = "", False
         if watch.engine is not None:
             container = watch.engine.container or _container_in(Path(watch.engine.cidfile))
@@ -69,21 +70,34 @@ def _container_in(cidfile: Path) -> str:
     """Return the container's id that an engine wrote; empty when there is none, or not yet all of it."""
     try:
         text = cidfile.read_text("latin-1").strip()
-    except OSError:
+    except FileNotFoundError:
         return ""
     return text if _CONTAINER.fullmatch(text) else ""
 
 
 def _populated(cgroup: Path) -> bool:
-    """Return whether a process is in the cgroup, or in one below it."""
-    for folder, _, files in os.walk(cgroup):
-        if "cgroup.procs" in files:
-            try:
-                if (Path(folder) / "cgroup.procs").read_text().strip():
-                    return True
-            except OSError:  # it was removed meanwhile
-                continue
-    return False
+    """Return whether a process is in the cgroup, or in one below it. Raises OSError where that cannot be seen."""
+    return any(
+        "cgroup.procs" in files and bool(_members(Path(folder)))
+        for folder, _, files in os.walk(cgroup, onerror=_unless_gone)
+    )
+
+
+def _members(cgroup: Path) -> str:
+    """Return the processes in a cgroup, or the threads where the kernel lists no other (threaded ones of version 2)."""
+    for name in ("cgroup.procs", "cgroup.threads"):
+        try:
+            return (cgroup / name).read_text().strip()
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                _unless_gone(error)
+    return ""
+
+
+def _unless_gone(error: OSError) -> None:
+    """Raise what kept us from looking: for want of descriptors, say, nobody is gone."""
+    if error.errno not in (errno.ENOENT, errno.ENODEV):
+        raise error
 
 
 @contextmanager

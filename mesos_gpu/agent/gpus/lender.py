@@ -186,8 +186,8 @@ class Lender:
         lease = self._leases.get(lease_id)
         if lease is None:
             return
-        watch = still_held(lease.watch, self._holders.see(lease.watch))
         try:
+            watch = still_held(lease.watch, self._holders.see(lease.watch))
             if watch is None:
                 self.end(lease_id, "its holder is gone")
             elif watch != lease.watch:
@@ -195,7 +195,7 @@ class Lender:
                 changed = replace(lease, watch=watch, container=container)
                 self._save({**self._leases, lease_id: changed})
                 self._leases[lease_id] = changed
-        except MesosGpuError as error:
+        except (MesosGpuError, OSError) as error:
             log.error("lease %s of %s stays as it is: %s", lease_id, lease.words, error)
 
     def _watch(self, lease_id: str, wanted: WatchRequest) -> Watch:
@@ -238,7 +238,11 @@ class Lender:
 
     async def _look_on(self, lease_id: str, changed: asyncio.Event) -> None:
         while lease_id in self._leases:
-            await self._holders.wait(self._leases[lease_id].watch, changed, LOOK_S)
+            try:
+                await self._holders.wait(self._leases[lease_id].watch, changed, LOOK_S)
+            except OSError as error:  # no descriptor left, say
+                log.warning("lease %s is looked at in %g s: nothing can tell of its end: %s", lease_id, LOOK_S, error)
+                await asyncio.sleep(LOOK_S)
             self.look(lease_id)
 
 

@@ -49,10 +49,11 @@ def read_pids(folder: Path, name: str = "cgroup.procs") -> frozenset[int]:
     """Return the numbers in `cgroup.procs` (or a file of that kind) of a folder and all below it.
 
     runc makes a nested container's cgroup of version 2 a threaded one, and the kernel lists no processes there
-    (EOPNOTSUPP): they are those of its threads. Source: kernel documentation, cgroup-v2, "Threads".
+    (EOPNOTSUPP): they are those of its threads. Source: kernel documentation, cgroup-v2, "Threads". Raises OSError for
+    what cannot be looked into, as for want of descriptors: nobody is taken for gone who was not seen.
     """
     pids: set[int] = set()
-    for below, _, files in os.walk(folder):
+    for below, _, files in os.walk(folder, onerror=_unless_gone):
         if name in files:
             try:
                 found = _numbers(Path(below) / name)
@@ -93,7 +94,7 @@ def remove_tree(folder: Path) -> bool:
 
 
 def _unless_gone(error: OSError) -> None:
-    """Raise what kept us from looking into a folder: what was not seen is not removed."""
+    """Raise what kept us from looking into a folder: what was not seen is not gone."""
     if not isinstance(error, FileNotFoundError):
         raise error
 

@@ -8,6 +8,8 @@ import signal
 from collections.abc import Collection
 from pathlib import Path
 
+from mesos_gpu.errors import of_want
+
 EXEC_LOOKS = 1000
 """How often to look for the command line of a process that is about to have one."""
 
@@ -91,7 +93,10 @@ async def readable(fd: int) -> None:
 
 
 def pids_naming(texts: Collection[str]) -> list[int]:
-    """Return the processes that have one of `texts` as a whole argument of their command line."""
+    """Return the processes that have one of `texts` as a whole argument of their command line.
+
+    Raises OSError where they cannot be looked at, for want of descriptors or memory.
+    """
     wanted = {os.fsencode(text) for text in texts}
     found = []
     for entry in Path("/proc").iterdir():
@@ -108,7 +113,9 @@ def _arguments(process: Path) -> list[bytes]:
             if line:
                 return line.split(b"\0")
             (process / "exe").readlink()
-        except OSError:  # it is gone, or a zombie or kernel thread, which run no program
-            return []
+        except OSError as error:
+            if of_want(error):
+                raise
+            return []  # it is gone, or a zombie or kernel thread, which run no program
         os.sched_yield()  # in the midst of exec, the old command line is gone and the new one not there
     return []

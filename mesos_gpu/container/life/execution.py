@@ -83,9 +83,11 @@ class Executor:
         try:
             await asyncio.wait_for(readable(ends), timeout_s)
         except BaseException as error:
-            self._end_tree(container_id, pid_file)
-            started.kill()
-            started.wait()
+            try:
+                self._end_tree(container_id, pid_file)
+            finally:
+                started.kill()
+                started.wait()
             if isinstance(error, asyncio.TimeoutError):
                 raise ContainerError(f"the command did not end within {timeout_s:g} s") from None
             raise

@@ -76,11 +76,11 @@ class Follower:
         container_id = container.record.container_id
         try:
             try:
-                await self._releaser.release_strays([container_id])
+                await _insist(container_id, lambda: self._releaser.release_strays([container_id]))
             except BaseException:  # some process of it may be left, and must not be another container's
                 self._remapping.withhold(container.record)
                 raise
-            await self._networks.cleanup(container_id)
+            await _insist(container_id, lambda: self._networks.cleanup(container_id))
             self._give_back(container_id)
             self._checkpoints.forget(container_id)
         finally:

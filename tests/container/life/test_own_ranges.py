@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from mesos_gpu.container import Containerizer
 from mesos_gpu.container.life.release import Releaser
-from mesos_gpu.container.spec.config import Volume
+from mesos_gpu.container.spec.config import ContainerConfig, Volume
 from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.container.spec.user_namespace import IdRange
-from mesos_gpu.errors import ContainerError, MesosGpuError
+from mesos_gpu.errors import BadInput, ContainerError, MesosGpuError
 from tests.support.container.box import Box
 from tests.support.container.images import Images, ask
 from tests.support.folders import open_folder
@@ -169,6 +169,34 @@ async def test_no_range_is_lost_in_fifty_starts_whatever_becomes_of_them(box: Bo
         await containerizer.destroy(name)
 
 
+def stuck(box: Box) -> ContainerConfig:
+    """Return one that cannot be launched."""
+    return box.config("stuck", shell="true", volumes=(Volume("/none", "kept"),))
+
+
+async def test_numbers_of_what_cannot_be_taken_away_yet_are_given_to_nobody(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    containerizer = await box.open(users=POOL)
+    really, tried = Releaser.release_strays, asyncio.Event()
+
+    async def fails(self: Releaser, container_ids: object) -> None:
+        tried.set()
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(Releaser, "release_strays", fails)
+    launching = asyncio.ensure_future(containerizer.launch(stuck(box)))
+    await asyncio.wait_for(tried.wait(), 30)
+    assert numbers(await start(containerizer, box, "next")) == (0, FIRST + 2 * EACH, EACH)
+    await containerizer.destroy("next")
+    assert not launching.done()
+    monkeypatch.setattr(Releaser, "release_strays", really)
+    with pytest.raises(BadInput, match="/none"):
+        await launching
+    assert numbers(await start(containerizer, box, "again")) == (0, FIRST + EACH, EACH)
+    await containerizer.destroy("again")
+
+
 async def test_numbers_of_what_could_not_be_taken_away_are_given_to_nobody(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,12 +204,11 @@ async def test_numbers_of_what_could_not_be_taken_away_are_given_to_nobody(
     really = Releaser.release_strays
 
     async def fails(self: Releaser, container_ids: object) -> None:
-        raise OSError(24, "Too many open files")
+        raise ValueError("what nobody has thought of")
 
     monkeypatch.setattr(Releaser, "release_strays", fails)
-    config = box.config("stuck", shell="true", volumes=(Volume("/none", "kept"),))
-    with pytest.raises(OSError, match="Too many open files"):
-        await containerizer.launch(config)
+    with pytest.raises(ValueError, match="nobody has thought of"):
+        await containerizer.launch(stuck(box))
     monkeypatch.setattr(Releaser, "release_strays", really)
     assert numbers(await start(containerizer, box, "next")) == (0, FIRST + 2 * EACH, EACH)
     await containerizer.destroy("next")

@@ -1,33 +1,25 @@
-"""The end of a container while its agent wants for descriptors: late perhaps, never lost."""
+"""Starts and ends of containers while their agent wants for descriptors: late perhaps, never lost."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mesos_gpu.container import Containerizer
-from mesos_gpu.container.cgroups.files import remove_tree
+from mesos_gpu.container.cgroups.files import read_pids, remove_tree
+from mesos_gpu.container.host.processes import _arguments
+from mesos_gpu.errors import ContainerError
+from mesos_gpu.isolator.plan import LaunchPlan
 from tests.support.container.box import Box
+from tests.support.shortages import no_descriptors
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
-
-
-@contextmanager
-def no_descriptors() -> Iterator[None]:
-    """Let this process open nothing more."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.parametrize("grace_s", [0.0, 0.2])
@@ -51,9 +43,42 @@ async def test_an_end_by_itself_is_seen(box: Box, containerizer: Containerizer) 
     assert (await containerizer.wait("c")).signal == signal.SIGKILL
 
 
+async def test_what_a_launch_held_that_failed_is_free(
+    box: Box, containerizer: Containerizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The want begins when the container has its GPUs, and ends some time after the launch has failed for it."""
+    prepare, wanting = box.isolator.prepare, ExitStack()
+
+    def prepared(*words: Any, **more: Any) -> LaunchPlan:
+        plan = prepare(*words, **more)
+        wanting.enter_context(no_descriptors())
+        asyncio.get_running_loop().call_later(0.5, wanting.close)
+        return plan
+
+    monkeypatch.setattr(box.isolator, "prepare", prepared)
+    with wanting, pytest.raises(ContainerError, match="Too many open files"):
+        await containerizer.launch(box.config("c", "sleep", "1000", gpus=2))
+    assert box.isolator.disk == {}
+    assert containerizer.containers() == frozenset()
+
+
+def test_who_starts_a_container_is_not_taken_for_gone() -> None:
+    with no_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        _arguments(Path("/proc/self"))
+
+
 def test_a_cgroup_that_cannot_be_looked_into_is_not_taken_for_removed(tmp_path: Path) -> None:
     (tmp_path / "one" / "below").mkdir(parents=True)
     with no_descriptors(), pytest.raises(OSError, match="Too many open files"):
         remove_tree(tmp_path / "one")
     assert remove_tree(tmp_path / "one")
     assert remove_tree(tmp_path / "one")  # there is none: that is as good
+
+
+def test_who_is_in_a_cgroup_that_cannot_be_looked_into_is_not_taken_for_gone(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "cgroup.procs").write_text("7\n")
+    with no_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        read_pids(tmp_path / "one")
+    assert read_pids(tmp_path / "one") == {7}
+    assert read_pids(tmp_path / "two") == set()
