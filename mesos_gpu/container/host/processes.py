@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Collection
+from contextlib import ExitStack
 from pathlib import Path
 
 from mesos_gpu.errors import of_want
@@ -43,16 +44,21 @@ class Process:
 
     @classmethod
     def open(cls, pid: int, *, start_time: int | None = None, cgroup: str | None = None) -> Process | None:
-        """Return the process `pid`; None when it is gone, or has another start time or is not in that cgroup."""
+        """Return the process `pid`; None when it is gone, or has another start time or is not in that cgroup.
+
+        Raises OSError where that cannot be seen.
+        """
         try:
             fd = os.pidfd_open(pid)
         except ProcessLookupError:
             return None
-        found = read_start_time(pid)
-        other = start_time is not None and found != start_time
-        if found is None or other or (cgroup is not None and not is_in_cgroup(pid, cgroup)):
-            os.close(fd)
-            return None
+        with ExitStack() as another:
+            another.callback(os.close, fd)
+            found = read_start_time(pid)
+            other = start_time is not None and found != start_time
+            if found is None or other or (cgroup is not None and not is_in_cgroup(pid, cgroup)):
+                return None
+            another.pop_all()
         return cls(pid, found, fd)
 
     async def wait(self) -> None:

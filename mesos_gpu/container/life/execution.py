@@ -79,8 +79,9 @@ class Executor:
     async def _wait(
         self, container_id: ContainerId, started: subprocess.Popen[bytes], pid_file: Path, timeout_s: float | None
     ) -> int:
-        ends = os.pidfd_open(started.pid)  # our child: it is there until we take its status
+        ends = None
         try:
+            ends = os.pidfd_open(started.pid)  # our child: it is there until we take its status
             await asyncio.wait_for(readable(ends), timeout_s)
         except BaseException as error:
             try:
@@ -92,7 +93,8 @@ class Executor:
                 raise ContainerError(f"the command did not end within {timeout_s:g} s") from None
             raise
         finally:
-            os.close(ends)
+            if ends is not None:
+                os.close(ends)
         status = started.wait()
         return status if status >= 0 else 128 - status
 

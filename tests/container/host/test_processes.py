@@ -5,7 +5,10 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from mesos_gpu.container.host.processes import Process, is_in_cgroup, pids_naming, read_start_time
+from tests.support.shortages import no_descriptors
 
 
 def start(*argv: str) -> subprocess.Popen[bytes]:
@@ -40,6 +43,14 @@ def test_a_process_that_is_gone_is_none() -> None:
     assert Process.open(child.pid) is None
     assert read_start_time(child.pid) is None
     assert not is_in_cgroup(child.pid, "/")
+
+
+def test_one_that_cannot_be_looked_at_costs_no_descriptor() -> None:
+    """There is room for the process's own, and none to read of it."""
+    with no_descriptors(but=1):
+        with pytest.raises(OSError, match="Too many open files"):
+            Process.open(os.getpid())
+        os.close(os.open(os.devnull, os.O_RDONLY))
 
 
 def test_processes_are_found_by_a_whole_argument() -> None:
