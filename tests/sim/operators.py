@@ -107,6 +107,8 @@ class Operators:
                 return answer is not None
             if DRAINING not in answer.body:
                 refused += 1
+            elif agent["value"] in self._no_more:
+                return True  # its disk is no more: it will not be back to end what it drains
             elif not self.busy:
                 drains += 1
                 if drains > MOST_TRIES:

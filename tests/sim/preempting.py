@@ -46,6 +46,8 @@ class Preempting(Actor):
     """Those that may be there."""
     _taken: dict[str, str] = field(default_factory=dict)
     """Tasks that were to give way, and for whom."""
+    _gave_way_s: dict[str, float] = field(default_factory=dict)
+    """When each was to, first."""
     _asked_s: dict[str, float] = field(default_factory=dict)
     """When each was first asked to end."""
     _count: int = 0
@@ -120,6 +122,7 @@ class Preempting(Actor):
         app, task = event["appId"], str(event["taskId"])
         self.tell(f"{task} gives way to {taker}")
         self._taken[task] = taker
+        self._gave_way_s.setdefault(task, self.world.now_s)
         own, other = self._apps.get(app), self._apps.get(taker)
         if own is None or not own.preemptible:
             self.world.finding(f"{task} is to give way to {taker}, and its app does not say that it may")
@@ -130,6 +133,12 @@ class Preempting(Actor):
             if said != (taker, own.priority, other.priority, own.grace_s):
                 self.world.finding(f"it is said that {app} gave way as {said}, and {own} did to {taker}, {other}")
 
+    def _told_s(self, task: str, machine: Machine) -> float:
+        """Return from when on a task is to end: an agent may have died of its own kill, and not have told the task."""
+        agent = self.world.processes.get(machine.host.name)
+        gave_way_s = self._gave_way_s[task]
+        return gave_way_s if agent is not None and agent.began_s > gave_way_s else self.world.now_s
+
     def _asked(self, machine: Machine, container: Container, grace_s: float) -> None:
         """A task is asked to end. Operators who drain an agent say how long that may take at most."""
         app = self._apps.get("/" + container.task.split(".")[0])
@@ -138,7 +147,7 @@ class Preempting(Actor):
         if self.world.now_s - container.began_s < LAUNCHED_S:
             return  # its kill came while it was launched: nothing of it has run
         now_s = self.world.now_s
-        first_s = self._asked_s.setdefault(container.task, now_s)
+        first_s = self._asked_s.setdefault(container.task, self._told_s(container.task, machine))
         # The next process of an agent asks once more, with what is left by its clock.
         least_s = app.grace_s if first_s == now_s else app.grace_s - (now_s - first_s) - 1.0
         if grace_s < least_s:
