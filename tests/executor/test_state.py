@@ -135,6 +135,15 @@ def test_a_task_killed_while_it_is_launched_is_signalled_as_soon_as_it_runs(play
     assert said(play.do(ev.Ended("c0", {"exit_status": 0}))) == [("a", "TASK_KILLED")]
 
 
+def test_a_task_killed_while_it_is_launched_wants_no_tick_that_could_do_nothing(play: Playing) -> None:
+    """Its agent may be away, or pull an image for hours: the program would look without pause all the while."""
+    play.do(ev.Launch((task("a"),)))
+    play.do(ev.Kill("a", 2.0))
+    assert play.state.next_due_s is None
+    play.do(ev.Tick(), after_s=10.0)
+    assert signals(play.do(ev.Launched("c0"))) == [("c0", 9)]
+
+
 def test_a_kill_while_the_image_is_pulled_gives_the_pull_up(play: Playing) -> None:
     image = {"mesos": {"image": {"docker": {"name": "large"}}}}
     play.do(ev.Launch((task("a", container=image),)))
@@ -378,6 +387,8 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(seconds=st.floats(0, 20))
     def time_passes(self, seconds: float) -> None:
         self.do(ev.Tick(), seconds)
+        due_s = self.play.state.next_due_s
+        assert self.done or due_s is None or due_s > self.play.now_s
 
     @rule(back=st.booleans())
     def agent(self, back: bool) -> None:

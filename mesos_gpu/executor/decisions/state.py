@@ -101,19 +101,21 @@ class ExecutorState:
 
     @property
     def next_due_s(self) -> float | None:
-        """Return when a Tick is wanted, in monotonic seconds."""
+        """Return when a Tick is wanted, in monotonic seconds; after one it is later, or None."""
         times = [self.ending.exit_by_s]
         if not self.agent.connected and self.agent.lost_at_s is not None and self.setting.recovery_s is not None:
             times.append(self.agent.lost_at_s + self.setting.recovery_s)
         for container in self.containers.values():
-            times += [container.kill_at_s, container.deadline_s, *(course.due_s for course in container.courses)]
+            if container.launched:  # what is being launched is signalled as soon as it runs
+                times.append(container.kill_at_s)
+            times += [container.deadline_s, *(course.due_s for course in container.courses)]
         return min((due_s for due_s in times if due_s is not None), default=None)
 
     def gives_agent_up(self, at: Moment) -> bool:
         """Return whether the agent has been gone for as long as it may be."""
         if self.agent.connected or self.agent.lost_at_s is None or self.setting.recovery_s is None:
             return False
-        return at.mono_s - self.agent.lost_at_s >= self.setting.recovery_s
+        return at.mono_s >= self.agent.lost_at_s + self.setting.recovery_s
 
     def nested_id(self, container_id: ContainerId) -> Mapping[str, Any]:
         """Return the ContainerID of a nested container of this executor."""
