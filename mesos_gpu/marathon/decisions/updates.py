@@ -59,8 +59,19 @@ def take_status(draft: Draft, status: TaskStatus) -> None:
         _take_container(draft, instance, instance.task, status)
     else:
         _take_known(draft, instance, instance.task, status, cause)
+    if instance is not None and _drained(status):
+        draft.backoffs.drop(instance.app_id)
     if "uuid" in status:
         draft.actions.append(Acknowledge(status))
+
+
+def _drained(status: TaskStatus) -> bool:
+    """Return whether a task has ended for its agent is drained: what its app did before says nothing about the next.
+
+    Source: Marathon core/task/update/impl/steps/NotifyRateLimiterStepImpl.scala (agentDraining).
+    """
+    ended = status["state"] in ("TASK_KILLED", "TASK_GONE_BY_OPERATOR")
+    return ended and status.get("reason") == "REASON_AGENT_DRAINING"
 
 
 def _take_known(draft: Draft, instance: Instance, task: Task, status: TaskStatus, cause: Cause) -> None:
@@ -130,7 +141,9 @@ def _move(
         _watch_unreachable(draft, instance)
         return
     known = draft.backoffs.get(instance.app_id)
-    if known is not None and instance.phase is not Phase.KILLING:
+    # An answer to a reconciliation is no sign of life: others of the app would wait for ever behind one that runs.
+    # Source: Marathon core/task/update/impl/steps/NotifyRateLimiterStepImpl.scala (conditionUpdated).
+    if known is not None and instance.phase is not Phase.KILLING and instance.condition != before.condition:
         draft.backoffs.put(instance.app_id, known.advanced(draft.now_s))
     if instance.goal is Goal.STOPPED:
         lifecycle.end_if_reachable(draft, instance)

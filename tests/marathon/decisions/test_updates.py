@@ -129,6 +129,37 @@ def test_delays_grow_with_each_end(run: Run) -> None:
     assert delays == pytest.approx([1, 1.15, 1.3225])
 
 
+def two_of_which_one_fails(run: Run) -> str:
+    """Have an app of two fail one of them until it waits for half an hour; return the task that runs."""
+    run.put(app(instances=2, backoffSeconds=900, backoffFactor=2, maxLaunchDelaySeconds=1800))
+    run.run_all()
+    for _ in range(2):
+        run.do(status(run.tasks()[-1], "TASK_FAILED"))
+        run.now_s = run.state.backoffs["/a"].until_s
+        run.run_all()
+    run.do(status(run.tasks()[-1], "TASK_FAILED"))
+    (living,) = run.tasks()
+    return living
+
+
+def test_answers_to_reconciliations_put_off_nobody(run: Run) -> None:
+    """Each ten minutes the master says of the one that it runs: the other would wait for ever."""
+    living = two_of_which_one_fails(run)
+    until_s = run.state.backoffs["/a"].until_s
+    for _ in range(3):
+        run.do(status(living, reason="REASON_RECONCILIATION"), after_s=600.0)
+    assert run.state.backoffs["/a"].until_s == until_s
+    run.now_s = until_s
+    assert only(run.offer(), Launch)
+
+
+def test_who_ends_for_its_agent_is_drained_waits_for_nothing(run: Run) -> None:
+    living = two_of_which_one_fails(run)
+    run.do(status(living, "TASK_KILLED", reason="REASON_AGENT_DRAINING"))
+    assert not run.state.backoffs
+    assert only(run.offer(), Launch)
+
+
 def test_an_app_that_fails_over_and_over_leaves_the_revives_to_others(run: Run) -> None:
     run.put(app())
     actions: list[Any] = []
