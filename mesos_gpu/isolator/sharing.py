@@ -183,8 +183,8 @@ class SharingIsolator:
     def cleanup(self, container_id: ContainerId) -> None:
         """Free what the container holds and shares, once no process of it is left.
 
-        Raises Unavailable when a record cannot be removed. It is held then until somebody else asks for something, and
-        the disk takes it.
+        Raises Unavailable when a record cannot be removed. It is held then until this is called again, or somebody else
+        asks for something, and the disk takes it.
         """
         self._over.add(container_id)
         self._whole.cleanup(container_id)

@@ -407,6 +407,7 @@ class Containerizer:
                 container.watcher.cancel()
                 watchers.append(container.watcher)
         await asyncio.gather(*watchers, return_exceptions=True)
+        self._follower.close()
         for container in self._containers.values():
             if container.board is not None:
                 container.board.close()

@@ -64,12 +64,19 @@ class Follower:
         self._conmon, self._cgroups, self._isolator = conmon, cgroups, isolator
         self._checkpoints, self._bundles, self._provisioner = checkpoints, bundles, provisioner
         self._releaser, self._killer, self._bounds, self._networks = releaser, killer, bounds, networks
+        self._giving: set[asyncio.Task[None]] = set()
+        """Who gives back what some that have ended held, when the disk takes it again."""
 
     def follow(self, container: LiveContainer) -> None:
         """Watch a container that runs, to its end."""
         self._bounds.watch(container)
         container.watcher = asyncio.create_task(self._watch(container))
         container.started.set()
+
+    def close(self) -> None:
+        """Give back nothing more; the next process does."""
+        for giving in self._giving:
+            giving.cancel()
 
     async def undo(self, container: LiveContainer) -> None:
         """Take away what a launch that failed has left. Raises MesosGpuError, OSError."""
@@ -120,7 +127,10 @@ class Follower:
         try:
             self._give_back(container_id)
         except (MesosGpuError, OSError) as error:  # its GPUs and image stay held, which is the safe side
-            log.error("cannot give back what container %s held: %s", container_id, error)
+            log.error("cannot give back what container %s held, will try again: %s", container_id, error)
+            giving = asyncio.create_task(_insist(container_id, lambda: self._give_back_late(container_id)))
+            self._giving.add(giving)
+            giving.add_done_callback(self._giving.discard)
         stages.mark("GPUs free")
         if container.board is not None:
             container.board.wind_up()
@@ -165,6 +175,10 @@ class Follower:
                 self._provisioner.release(container_id)
         finally:
             self._isolator.cleanup(container_id)
+
+    async def _give_back_late(self, container_id: ContainerId) -> None:
+        await asyncio.sleep(LAST_RETRY_S)
+        self._give_back(container_id)
 
     def _explain(self, container: LiveContainer) -> None:
         """Tell who is attached to a session why it could not begin."""

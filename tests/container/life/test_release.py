@@ -8,9 +8,14 @@ from typing import Any, cast
 
 import pytest
 
+from mesos_gpu.container import Containerizer
 from mesos_gpu.container.cgroups import Cgroups
+from mesos_gpu.container.life import following
 from mesos_gpu.container.life.release import Releaser
 from mesos_gpu.container.supervisor.conmon import Conmon
+from mesos_gpu.errors import Unavailable
+from tests.support.container.box import Box
+from tests.support.master.live import until
 
 
 class StubbornCgroups:
@@ -87,3 +92,25 @@ def start(*arguments: str) -> Any:
     with process.stdout as said:
         said.readline()
     return process
+
+
+@pytest.mark.root
+async def test_what_cannot_be_given_back_at_first_is_as_soon_as_it_can(
+    box: Box, containerizer: Containerizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has to ask for anything for that."""
+    monkeypatch.setattr(following, "LAST_RETRY_S", 0.05)
+    really, tries = box.isolator.cleanup, 0
+
+    def cleanup(container_id: str) -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise Unavailable("the record cannot be removed")
+        really(container_id)
+
+    monkeypatch.setattr(box.isolator, "cleanup", cleanup)
+    await containerizer.launch(box.config("c", "true", gpus=2))
+    assert (await containerizer.wait("c")).exit_code == 0
+    await until(lambda: box.isolator.disk == {})
+    assert tries == 3
