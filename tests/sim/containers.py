@@ -9,6 +9,7 @@ from typing import Any
 
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.life.execution import Execution
+from mesos_gpu.container.life.following import LAST_RETRY_S
 from mesos_gpu.container.spec.config import ContainerConfig, Ready, SessionConfig, Size, Termination, check_config
 from mesos_gpu.container.spec.nesting import is_nested, parent_of, top_level
 from mesos_gpu.container.state.checkpoints import Record
@@ -291,16 +292,30 @@ class SimulatedContainers:
             container.watchers.append(ended)
             await ended
         await self._pause()
-        try:
-            self._clean_up(container_id)
-        except (MesosGpuError, OSError) as error:  # as the real one: it stays held for now
-            self._world.tell(self.machine.host.name, f"what {container_id} held is not given back: {error}")
+        if not self._gives_back(container_id):  # as the real one: it stays held for now
+            task = asyncio.ensure_future(self._give_back_late(container_id))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         self._known.discard(container_id)
         if container_id in self.machine.exits:
             self._ended[container_id] = self.machine.exits[container_id]
         self._over[container_id].set()
         while len(self._ended) > REMEMBERED:
             self._ended.pop(next(iter(self._ended)))
+
+    def _gives_back(self, container_id: ContainerId) -> bool:
+        try:
+            self._clean_up(container_id)
+        except (MesosGpuError, OSError) as error:
+            self._world.tell(self.machine.host.name, f"what {container_id} held is not given back: {error}")
+            return False
+        return True
+
+    async def _give_back_late(self, container_id: ContainerId) -> None:
+        done = False
+        while not done:
+            await asyncio.sleep(LAST_RETRY_S)
+            done = self._gives_back(container_id)
 
     async def _pause(self) -> None:
         await asyncio.sleep(self._world.random.uniform(0.0, 0.05))

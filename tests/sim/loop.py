@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 STEP_S = 1e-6
 """What a turn of the loop takes at least; a clock that stood still would show what no clock does."""
-MOST_STEPS_AT_ONCE = 200_000
-"""More turns than these without a pause are a loop that never ends."""
+MOST_STEPS_AT_ONCE = 2000
+"""More turns than these without a pause are a loop that never ends, or looks without a pause: some 25 are usual."""
 SLOWEST_THREAD_S = 0.02
 RESOLUTION_S = 1e-6
 """What is due within this of now is due."""

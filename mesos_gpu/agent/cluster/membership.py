@@ -19,6 +19,7 @@ from mesos_gpu.agent.decisions.registration import Cause, Registration, Standing
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.agent.model import events as ev
+from mesos_gpu.agent.model.operations import OperationAcknowledged
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document, ResourceDocument
@@ -127,15 +128,17 @@ class Membership:
             self._post(reconcile)
         return None
 
-    def takes(self, launch: ev.RunTask) -> bool:
-        """Return whether tasks may be launched: not between a new beginning with the master and its answer.
+    def takes(self, told: ev.RunTask | ev.Acknowledged | OperationAcknowledged) -> bool:
+        """Return whether tasks may be launched, and updates acknowledged: not between a new beginning and its answer.
 
-        Such a task is not on the list that the master gets, or has got by now, and would run unknown to everybody; a
-        master that counts on it asks for it. Mesos takes it, and calls that wrong itself: src/slave/slave.cpp, run.
+        It was sent by a master that is no more. Such a task is not on the list that the master gets, or has got by now,
+        and would run unknown to everybody; a master that counts on it asks for it. Mesos takes it, and calls that wrong
+        itself: src/slave/slave.cpp, run. What is acknowledged is on that list as what waits for it, and would stay;
+        it is said again. So Mesos: src/slave/slave.cpp, statusUpdateAcknowledgement (of tasks alone).
         """
         if self.estranged:
-            names = ", ".join(task["task_id"]["value"] for task in launch.tasks)
-            log.warning("ignoring tasks %s: %s has not answered our registration yet", names, self._link.master)
+            what = ", ".join(task["task_id"]["value"] for task in told.tasks) if isinstance(told, ev.RunTask) else told
+            log.warning("ignoring %s: %s has not answered our registration yet", what, self._link.master)
         return not self.estranged
 
     def ring(self) -> None:

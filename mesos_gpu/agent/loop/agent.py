@@ -353,8 +353,7 @@ class Agent:
     def _tell_holder(self, task: Task | None) -> None:
         if self.gpus is None or task is None or task.container_id is None or task.phase is Phase.OVER:
             return
-        trouble = self.gpus.trouble(task.container_id)
-        if trouble is not None:
+        if (trouble := self.gpus.trouble(task.container_id)) is not None:
             self.post(ev.GpuIll(task.key, trouble.message, kill=self._kill_for_gpus and trouble.broken))
 
     def _advertise(self, ended: ContainerId | None = None) -> None:
@@ -390,13 +389,14 @@ class Agent:
                 self.membership.happened(Cause.PINGED if incoming.connected else Cause.PINGED_AS_STRANGER)
             case LinkBroke():
                 self.membership.happened(Cause.LINK_BROKE)
+            case ev.RunTask() | ev.Acknowledged() | OperationAcknowledged() if not self.membership.takes(incoming):
+                pass
             case KeepResources() | ApplyOperation() | OperationAcknowledged() | ReconcileOperations():
                 self._operate(incoming)
             case ev.RunTask():
-                if self.membership.takes(incoming):
-                    self._runner.expect()
-                    tasks = tuple(t for t in incoming.tasks if self._is_ours(t))
-                    self.post(replace(incoming, tasks=tasks, unknown=not self.holdings.operations.knows(tasks)))
+                self._runner.expect()
+                tasks = tuple(t for t in incoming.tasks if self._is_ours(t))
+                self.post(replace(incoming, tasks=tasks, unknown=not self.holdings.operations.knows(tasks)))
             case _ if self.suspending is None or not self.suspending.heard(incoming):
                 self.post(incoming)
 

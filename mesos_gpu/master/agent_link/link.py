@@ -186,8 +186,8 @@ class AgentLink:
         counter = _COUNTERS.get(name)
         if counter is not None:
             self._engine.count(counter)
-        if name in _INTRODUCTIONS and self._introductions.is_late(message):
-            # Of a process that was killed: what it lists may have ended since, and nobody would say so again.
+        if name in _OF_ALL_OF_IT and self._introductions.is_late(message):
+            # Of a process that was killed: what it lists may have ended since, and its resources have another version.
             log.warning("ignoring %s from %s: a later one has come over a newer connection", name, message.sender)
             return
         if name in _INTRODUCTIONS and not self._may_register(str(message.sender)):
@@ -224,6 +224,8 @@ class AgentLink:
 
 
 _INTRODUCTIONS = frozenset({"RegisterSlaveMessage", "ReregisterSlaveMessage"})
+_OF_ALL_OF_IT = _INTRODUCTIONS | {"UpdateSlaveMessage"}
+"""What an agent says of itself as a whole, which nobody says again."""
 _COUNTERS: Mapping[str, str] = {
     "RegisterSlaveMessage": "messages_register_slave",
     "ReregisterSlaveMessage": "messages_reregister_slave",

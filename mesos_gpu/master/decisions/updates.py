@@ -76,8 +76,11 @@ def status_update(
 def _is_late(framework: Framework | None, task: Task | None, agent_id: AgentId, status: Mapping[str, Any]) -> bool:
     """Return whether an update was sent before one that we have had, and came over a connection that seemed dead.
 
-    An agent sends the next update of a task when the one before is acknowledged. Mesos forwards it all the same.
+    An agent sends the next update of a task when the one before is acknowledged. Mesos forwards it all the same. Behind
+    an end nothing comes: one that is said again after another was said by another process of the agent, and waits.
     """
+    if is_terminal(status["state"]):
+        return False
     if task is None and framework is not None:
         task_id = status["task_id"]["value"]
         task = next((t for t in reversed(framework.completed) if (t.id, t.agent_id) == (task_id, agent_id)), None)

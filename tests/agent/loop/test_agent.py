@@ -222,6 +222,27 @@ async def test_a_launch_before_the_answer_to_a_registration_is_not_taken(start: 
     await master.reaches("t2", "TASK_RUNNING")
 
 
+async def test_an_acknowledgement_before_the_answer_to_a_registration_is_not_taken(
+    start: Start, master: ScriptedMaster
+) -> None:
+    """It is of the master before, which is gone: by the list that the next one has, the update waits for one."""
+    running = await start()
+    master.acknowledges = False
+    master.run(FRAMEWORK, internal())
+    starting = await master.reaches("t1", "TASK_STARTING")
+    master.answers = False
+    master.ping(connected=False)
+    await master.got("ReregisterSlaveMessage")
+    master.acknowledge(starting)
+    master.observe(1)
+    master.ping(connected=False)
+    await master.until(lambda: len(master.pongs) == 1)
+    key = running.agent.state.frameworks.tasks()[0].key
+    assert running.agent.state.streams.pending(key)[0]["state"] == "TASK_STARTING"
+    master.answers = master.acknowledges = True
+    await master.reaches("t1", "TASK_RUNNING")
+
+
 async def test_what_a_master_sent_that_was_killed_is_late(start: Start, master: ScriptedMaster) -> None:
     running = await start()
     here, name = running.endpoint.pid("slave(1)"), f"{PREFIX}RunTaskMessage"

@@ -89,6 +89,22 @@ async def test_what_an_agent_sent_that_was_killed_does_not_bring_back_what_has_e
     assert [task_id for _, task_id in known.tasks] == ["t"]
 
 
+async def test_nor_what_it_said_of_its_resources(master: RunningMaster, agent: ScriptedAgent) -> None:
+    """Else each launch would name the version of the killed process, and this one would refuse them all."""
+    _, older = await asyncio.open_connection(agent.master.ip, agent.master.port)
+    await agent.register()
+    [known] = master.engine.state.agents.values()
+    name, counters = f"{PREFIX}UpdateSlaveMessage", master.engine.state.counters
+    document: Document = {"slave_id": {"value": agent.id}, "resource_version_uuid": {"value": OTHER_UUID}}
+    before = known.resource_version_uuid
+    older.write(libprocess.encode(Pid.parse(agent.pid), agent.master, name, encode(name, document)))
+    await until(lambda: counters["messages_update_slave"] == 1)
+    older.close()
+    assert known.resource_version_uuid == before
+    agent.say("UpdateSlaveMessage", document)
+    await until(lambda: known.resource_version_uuid == OTHER_UUID)
+
+
 async def test_a_task_goes_out_in_the_recorded_bytes(
     master: RunningMaster, agent: ScriptedAgent, scheduler: Scheduler
 ) -> None:

@@ -132,6 +132,17 @@ def test_an_agent_that_says_what_was_overtaken_hears_that_it_was_acknowledged(ru
     assert answers() == []
 
 
+def test_two_processes_of_an_agent_that_say_an_end_are_both_heard(running: Running) -> None:
+    """A kernel delivers what the first said when the second has said so, too, and waits to be acknowledged."""
+    first, second = OTHER_UUID, UUID
+    for uuid in (second, first, second):
+        assert running.update("TASK_DROPPED", uuid=uuid)
+    running.acknowledge(second)
+    assert not running.framework.tasks
+    assert running.update("TASK_DROPPED", uuid=first)
+    check_books(running.state)
+
+
 def test_what_was_passed_on_is_known_still_when_the_agent_was_unreachable(running: Running) -> None:
     running.update("TASK_STARTING", uuid="s")
     running.update("TASK_RUNNING", uuid="r")
