@@ -55,6 +55,8 @@ def take_status(draft: Draft, status: TaskStatus) -> None:
         residency.take_place(draft, instance, status)
     elif instance is None or instance.task is None or not instance.task.has(task_id):
         _take_unknown(draft, task_id, status, cause)
+    elif instance.phase is Phase.ENDED:
+        pass  # a member of a gang that has done its part and is kept: a network, or a genuine master, is late with this
     elif instance.task.containers:
         _take_container(draft, instance, instance.task, status)
     else:

@@ -13,7 +13,7 @@ from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.definitions.app import read_app
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
-from mesos_gpu.marathon.state.actions import Action, Decline, Kill, Launch, Publish, Revive
+from mesos_gpu.marathon.state.actions import Acknowledge, Action, Decline, Kill, Launch, Publish, Revive
 from mesos_gpu.marathon.state.events import KillTasks, Offered, PutJob, RemoveApp, RestartApp, StartRun, Tick
 from mesos_gpu.marathon.state.state import restored
 from mesos_gpu.marathon.store.rows import lasting_of, rows_of, saves_of
@@ -174,6 +174,21 @@ def test_members_that_have_finished_wait_for_the_others() -> None:
     assert (len(run.state.waiting), sorted(run.tasks())) == (0, sorted([one, other]))
     (shown,) = (t for t in app_view(run.state, run.state.app("/a"), ["tasks"])["tasks"] if t["id"] == one)  # type: ignore[arg-type]
     assert shown["state"] == "TASK_FINISHED"
+    run.do(status(other, "TASK_FINISHED"))
+    assert len(infos(run.do(Offered(machines(2)), after_s=10.0))) == 2
+
+
+@pytest.mark.parametrize("late", ["TASK_STARTING", "TASK_RUNNING", "TASK_UNREACHABLE", "TASK_FINISHED", "TASK_FAILED"])
+def test_what_comes_late_of_a_member_that_has_finished_changes_nothing(late: str) -> None:
+    """It is acknowledged; genuine masters pass on what a network has held back."""
+    run = subscribed(app("/a", gpus=2, backoffSeconds=0, **PAIR))
+    one, other = started(run)
+    run.do(status(one, "TASK_FINISHED"))
+    before = run.state
+    actions = run.do(status(one, late))
+    assert [action.status["state"] for action in actions if isinstance(action, Acknowledge)] == [late]
+    assert kills(actions) == set()
+    assert run.state.instances == before.instances
     run.do(status(other, "TASK_FINISHED"))
     assert len(infos(run.do(Offered(machines(2)), after_s=10.0))) == 2
 
