@@ -87,8 +87,16 @@ class Overtaking:
         One that is closed does not count: who has lost it speaks over another, or will say everything again.
         """
         newest = self._newest.get(message.sender, 0)
-        if 0 < message.connection < newest and self._is_open(newest):
-            return True
+        return (0 < message.connection < newest and self._is_open(newest)) or self._took_note(message)
+
+    def is_older(self, message: Message) -> bool:
+        """The same, of what is said again in any case: whether its sender has spoken over a newer one, open or not.
+
+        The connection should be hung up, so that who lives after all says it over another.
+        """
+        return 0 < message.connection < self._newest.get(message.sender, 0) or self._took_note(message)
+
+    def _took_note(self, message: Message) -> bool:
         if message.connection:
             self._newest[message.sender] = message.connection
         return False

@@ -189,6 +189,12 @@ class Endpoint:
         """Return whether a connection that messages came over is still there."""
         return any(front.number == connection and not front.lost.done() for front in self._connections)
 
+    def hang_up(self, connection: int) -> None:
+        """Close a connection that messages came over, if it is still there."""
+        for front in self._connections:
+            if front.number == connection:
+                front.abort()
+
     def _front(self, http: Callable[[], asyncio.Protocol]) -> Front:
         self._accepted += 1
         front = Front(http, self._deliver, self._may_send, self._accepted)

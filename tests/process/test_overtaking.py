@@ -33,6 +33,17 @@ def test_what_comes_over_an_older_connection_is_late_while_the_newer_one_is_open
     assert overtaking.is_late(said(1))
 
 
+def test_what_is_said_again_anyway_is_older_although_the_newer_one_is_closed() -> None:
+    overtaking = Overtaking(lambda connection: False)
+    assert not overtaking.is_older(said(2))
+    assert not overtaking.is_older(said(2))
+    assert overtaking.is_older(said(1))
+    assert not overtaking.is_older(said(1, OTHER))
+    assert not overtaking.is_older(said(0))
+    assert not overtaking.is_older(said(3))
+    assert overtaking.is_older(said(2))
+
+
 async def test_messages_say_which_connection_they_came_over() -> None:
     got: asyncio.Queue[Message] = asyncio.Queue()
     endpoint = Endpoint("127.0.0.1", 0)

@@ -70,6 +70,18 @@ class AgentLink:
         self.drivers: Drivers | None = None
         """Gets what is not for agents."""
 
+    def _is_late(self, name: str, message: Message) -> bool:
+        """Return whether it is of a process that was killed, or of before one that has come since.
+
+        What it lists may have ended, and nobody would say so again; its resources have another version by now.
+        """
+        if name == "UpdateSlaveMessage":
+            return self._introductions.is_late(message)
+        if name not in _INTRODUCTIONS or not self._introductions.is_older(message):
+            return False
+        self._endpoint.hang_up(message.connection)
+        return True
+
     def listen(self) -> None:
         """Take agents' messages from now on."""
         self._endpoint.spawn(PROCESS_ID, self._on_message, self._on_exited)
@@ -186,8 +198,7 @@ class AgentLink:
         counter = _COUNTERS.get(name)
         if counter is not None:
             self._engine.count(counter)
-        if name in _OF_ALL_OF_IT and self._introductions.is_late(message):
-            # Of a process that was killed: what it lists may have ended since, and its resources have another version.
+        if self._is_late(name, message):
             log.warning("ignoring %s from %s: a later one has come over a newer connection", name, message.sender)
             return
         if name in _INTRODUCTIONS and not self._may_register(str(message.sender)):
@@ -224,8 +235,6 @@ class AgentLink:
 
 
 _INTRODUCTIONS = frozenset({"RegisterSlaveMessage", "ReregisterSlaveMessage"})
-_OF_ALL_OF_IT = _INTRODUCTIONS | {"UpdateSlaveMessage"}
-"""What an agent says of itself as a whole, which nobody says again."""
 _COUNTERS: Mapping[str, str] = {
     "RegisterSlaveMessage": "messages_register_slave",
     "ReregisterSlaveMessage": "messages_reregister_slave",

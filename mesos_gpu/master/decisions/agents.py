@@ -257,8 +257,12 @@ def updated(
     agent = state.agents.get(agent_id)
     if agent is None or agent.pid != pid:
         return []
+    if agent.is_past(resource_version_uuid):
+        return [
+            Warn(f"ignoring what agent {agent_id} says of its resources: another process of it has registered since")
+        ]
     if resource_version_uuid is not None:
-        agent.resource_version_uuid = resource_version_uuid
+        agent.take_version(resource_version_uuid)
     return [] if listed is None else operations.reported(state, agent, listed)
 
 

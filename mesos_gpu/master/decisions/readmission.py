@@ -55,6 +55,8 @@ def reregister(state: MasterState, report: Report, now: Moment) -> list[Action]:
         return [ShutdownAgent(report.pid, f"Agent {agent_id} cannot be: {mistaken}")]
     if agent is not None and not _same_machine(agent, report):
         return [ShutdownAgent(report.pid, f"Agent {agent_id} is registered from another machine")]
+    if agent is not None and agent.is_past(report.resource_version_uuid):
+        return [Warn(f"ignoring a re-registration of agent {agent_id}: another process of it has registered since")]
     if state.policy.is_down(report.info["hostname"], report.pid):
         return [ShutdownAgent(report.pid, MACHINE_DOWN)]
     if agent_id in state.gone:
@@ -162,7 +164,7 @@ def _refresh(state: MasterState, agent: Agent, report: Report) -> list[Action]:
         for name in [name for name, one in agent.operations.items() if one.ended and one.id is not None]:
             del agent.operations[name]
     agent.version, agent.capabilities, agent.checkpoint = report.version, report.capabilities, report.checkpoint
-    agent.resource_version_uuid = report.resource_version_uuid
+    agent.take_version(report.resource_version_uuid)
     agent.connected = True
     state.touch(agent)
     return actions

@@ -20,6 +20,7 @@ from mesos_gpu.mesos.tasks import seen_by
 MAX_COMPLETED_TASKS = 1000
 """Per framework, as in Mesos."""
 MAX_UNREACHABLE_TASKS = 1000
+PAST_VERSIONS = 16
 _Key = TypeVar("_Key", FrameworkId, tuple[Role, FrameworkId])
 
 
@@ -178,6 +179,8 @@ class Agent(Struct, eq=False):
     checkpoint: bool = False
     resource_version_uuid: str | None = None
     """Base64 of 16 bytes; the agent refuses tasks that name another."""
+    past_versions: tuple[str, ...] = ()
+    """The last ones before it."""
     reregistered_s: float | None = None
     connected: bool = True
     deactivated: bool = False
@@ -216,6 +219,16 @@ class Agent(Struct, eq=False):
     def hostname(self) -> str:
         """Return the name for people and URLs."""
         return str(self.info["hostname"])
+
+    def is_past(self, version: str | None) -> bool:
+        """Return whether what names this version was said by a process that another one has followed."""
+        return version is not None and version in self.past_versions
+
+    def take_version(self, version: str | None) -> None:
+        """Have tasks name this version of its resources; each process of an agent has one of its own, or several."""
+        before, self.resource_version_uuid = self.resource_version_uuid, version
+        if before is not None and before != version:
+            self.past_versions = (*self.past_versions, before)[-PAST_VERSIONS:]
 
     @property
     def url(self) -> Document:

@@ -68,7 +68,7 @@ async def test_what_an_agent_sent_that_was_killed_does_not_bring_back_what_has_e
     master: RunningMaster, agent: ScriptedAgent, scheduler: Scheduler
 ) -> None:
     # The connection of the one before, which a kernel still has something to deliver on.
-    _, older = await asyncio.open_connection(agent.master.ip, agent.master.port)
+    reader, older = await asyncio.open_connection(agent.master.ip, agent.master.port)
     await agent.register()
     await scheduler.subscribe(framework_info())
     await scheduler.launch(await scheduler.offer(), task(agent))
@@ -84,6 +84,7 @@ async def test_what_an_agent_sent_that_was_killed_does_not_bring_back_what_has_e
     older.write(libprocess.encode(Pid.parse(agent.pid), agent.master, f"{PREFIX}Unheard", b""))
     await agent.reregister([agent.task_of(run, "TASK_RUNNING")], [run["framework"]])
     before = master.engine.state.counters["slave_reregistrations"]
+    assert await soon(reader.read()) == b"", "who lives says it over another connection"
     older.close()
     assert before == 1
     assert [task_id for _, task_id in known.tasks] == ["t"]

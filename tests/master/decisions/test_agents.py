@@ -30,6 +30,8 @@ from tests.support.master.build import (
     MASTER_ID,
     NOW,
     OTHER_UUID,
+    THIRD_UUID,
+    UUID,
     add_agent,
     add_framework,
     check_books,
@@ -190,6 +192,22 @@ def test_kills_that_it_missed_are_repeated(state: MasterState) -> None:
     agents.exited(state, agent.pid, NOW)
     assert not updates.kill(state, framework, {"task_id": {"value": "t"}}, NOW)
     assert KillTask(ID, framework.id, "t", None) in back(state, task_document(framework.id))
+
+
+def test_what_a_killed_process_of_an_agent_said_is_not_believed_once_another_has_registered(state: MasterState) -> None:
+    """A network may have held it back; the version of the resources, which is each process's own, tells them apart."""
+    agent = add_agent(state)
+    assert agent.resource_version_uuid == UUID
+    readmission.reregister(state, report(agent_id=agent.id, resource_version_uuid=OTHER_UUID), NOW)
+    late = report(agent_id=agent.id, tasks=[task_document("f")], frameworks=[OF_BEFORE])
+    (said,) = readmission.reregister(state, late, NOW)
+    assert isinstance(said, Warn)
+    assert "another process of it has registered since" in said.text
+    (said,) = agents.updated(state, agent.id, agent.pid, UUID)
+    assert isinstance(said, Warn)
+    assert (agent.resource_version_uuid, agent.tasks) == (OTHER_UUID, {})
+    assert agents.updated(state, agent.id, agent.pid, THIRD_UUID) == []
+    assert agent.resource_version_uuid == THIRD_UUID
 
 
 def test_offers_made_before_its_restart_are_taken_back(state: MasterState) -> None:
