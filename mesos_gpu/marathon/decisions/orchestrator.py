@@ -261,6 +261,8 @@ def _subscribed(draft: Draft, event: Subscribed) -> None:
             lifecycle.end(draft, instance.task)
         elif instance.phase is Phase.RUNNING:
             suspending.asked_anew(draft, instance)
+        if instance.task is not None and instance.task.gang is not None:
+            draft.touched.add(instance.app_id)  # who was to end it, as a mate is gone, may have died and told nobody
 
 
 def _refused(draft: Draft, message: str) -> None:

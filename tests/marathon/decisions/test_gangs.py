@@ -184,8 +184,7 @@ def test_what_comes_late_of_a_member_that_has_finished_changes_nothing(late: str
     run = subscribed(app("/a", gpus=2, backoffSeconds=0, **PAIR))
     one, other = started(run)
     run.do(status(one, "TASK_FINISHED"))
-    before = run.state
-    actions = run.do(status(one, late))
+    before, actions = run.state, run.do(status(one, late))
     assert [action.status["state"] for action in actions if isinstance(action, Acknowledge)] == [late]
     assert kills(actions) == set()
     assert run.state.instances == before.instances
@@ -437,12 +436,15 @@ def test_a_gang_of_which_nothing_else_is_said_is_one() -> None:
     assert read_app(app("/a", gang={"size": 4}), RULES)["instances"] == 4
 
 
-def test_a_marathon_that_starts_again_knows_its_gangs() -> None:
+def begin_again(run: Run) -> list[Action]:
+    """Have another Marathon go on with what this one has kept."""
+    run.state = restored(lasting_of([row for save in saves_of(run.state.lasting) for row in rows_of(save)]))
+    return run.subscribe()
+
+
+def test_a_marathon_that_starts_again_knows_its_gangs_and_what_it_had_begun_to_end() -> None:
     run = subscribed(app("/a", gpus=2, **PAIR))
     one, other = started(run)
-    rows = [row for save in saves_of(run.state.lasting) for row in rows_of(save)]
-    lasting = lasting_of(rows)
-    assert lasting.instances == run.state.lasting.instances
-    run.state = restored(lasting)
-    run.subscribe()
+    assert kills(begin_again(run)) == set()
     assert kills(run.do(status(one, "TASK_FAILED"))) == {other}
+    assert kills(begin_again(run)) == {other}, "nobody else would end it: it is wanted, and runs"
