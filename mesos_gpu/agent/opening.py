@@ -97,6 +97,7 @@ class OpenAgent(Struct, frozen=True):
         compatible = _compatible(self.found, agent.info, configuration.resources.policy)
         await agent.recover(_with_reservations(compatible, agent.info))
         self.checkpoints.save_boot_id(read_boot_id())
+        await self.checkpoints.syncing.synced()()  # what the last process wrote and did not sync, and this one goes by
         if agent.mig is not None:
             kept = Kept(promised_gpus(agent.state, agent.mig.held), agent.holdings.kept.gpus)
             await agent.mig.begin(configuration.gpus.mig_profiles, kept, again=self.found.agent is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,10 +67,11 @@ class Checkpoints:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             durable = self._boot_id is None
             write_whole(path, msgspec.json.encode(_Document(container_id, held)), mode=0o600, durable=durable)
-            if not durable:  # one that a process without boot ids has left
-                (self._directory / path.name).unlink(missing_ok=True)
         except OSError as error:
             raise Unavailable(f"cannot record the GPUs of container {container_id} in {path}: {error}") from error
+        if not durable:
+            with suppress(OSError):
+                self._older(path).unlink(missing_ok=True)
 
     def remove(self, container_id: ContainerId) -> None:
         """Forget the container; nothing happens when it has no record. Raises Unavailable, BadInput.
@@ -79,8 +81,9 @@ class Checkpoints:
         """
         path = self._path(container_id)
         try:
+            # The one that counts last: where the other cannot be removed, all is as it was.
+            self._older(path).unlink(missing_ok=True)
             path.unlink(missing_ok=True)
-            (self._directory / path.name).unlink(missing_ok=True)
         except OSError as error:
             raise Unavailable(f"cannot remove {path}: {error}") from error
 
@@ -101,6 +104,10 @@ class Checkpoints:
             document = _read(path)
             held[document.container_id] = frozenset(document.gpus)
         return held
+
+    def _older(self, path: Path) -> Path:
+        """Return where a process without boot ids has left the record; it does not count where the other is there."""
+        return self._directory / path.name
 
     def _path(self, container_id: ContainerId) -> Path:
         if not container_id or container_id.startswith(".") or "/" in container_id or "\0" in container_id:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -155,3 +156,34 @@ def test_records_from_before_there_were_boot_ids_count_until_they_are_replaced(t
     newer.remove("a")
     newer.remove("b")
     assert newer.load() == {}
+
+
+@pytest.mark.parametrize("fails", [0, 1])
+def test_a_record_that_cannot_be_removed_is_there_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    """Whichever of its two places the disk fails at: else the next process would give its GPUs to another."""
+    checkpoints, unlink, calls = Checkpoints(tmp_path, "boot-1"), Path.unlink, []
+    checkpoints.save("a", GPUS[:1])
+
+    def failing(path: Path, missing_ok: bool = False) -> None:
+        calls.append(path)
+        if len(calls) == fails + 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", failing)
+    with pytest.raises(Unavailable, match="cannot remove"):
+        checkpoints.remove("a")
+    assert Checkpoints(tmp_path, "boot-1").load() == {"a": {HeldGpu(0, "GPU-0")}}
+
+
+def test_a_record_that_was_written_counts_although_the_older_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = Checkpoints(tmp_path, "boot-1")
+    Checkpoints(tmp_path).save("a", GPUS[:2])
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda *_, **__: (_ for _ in ()).throw(OSError(errno.EIO, "EIO")))
+        checkpoints.save("a", GPUS[:1])
+    assert checkpoints.load() == {"a": {HeldGpu(0, "GPU-0")}}

@@ -209,8 +209,10 @@ def _tasks(framework: Path, run: Path, syncing: Syncing) -> Iterator[Run]:
             continue
         records, complete = tuple(read_log(task / "task.updates")), (run / SENTINEL).exists()
         if not complete:
-            # The last process may have been killed before that was synced, and this one tells it.
-            syncing.wrote(task / "task.updates", task)
+            # The last process may have been killed before that was synced, or the names of the folders around it, and
+            # this one tells it.
+            syncing.wrote(task / "task.updates", task / "task.info", task, run / "tasks", run, run.parent)
+            syncing.wrote(run.parent.parent, framework / "executors", framework, framework.parent)
         yield Run(FrameworkId(framework.name), ContainerId(run.name), info, records, complete)
 
 

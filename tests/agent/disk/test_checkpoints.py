@@ -75,6 +75,22 @@ def test_everything_written_is_found(checkpoints: Checkpoints) -> None:
     assert found.drain == {"gone": True}
 
 
+def test_what_the_last_process_may_not_have_synced_is_by_this_one(
+    checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been killed before; a folder that is there already is no new one to whoever writes into it next."""
+    checkpoints.save_framework(FRAMEWORK_ID, framework())
+    checkpoints.save_task(key(), "c1", task())
+    checkpoints.log(key(), "c1", {"type": "ACK", "uuid": "x"})
+    again, wrote = Checkpoints(checkpoints.work_dir), set[Path]()
+    monkeypatch.setattr(again.syncing, "wrote", lambda *paths: wrote.update(paths))
+    recover(again, BOOT)
+    frameworks = again.meta / "slaves" / AGENT_ID / "frameworks"
+    log = frameworks / FRAMEWORK_ID / "executors" / "t1" / "runs" / "c1" / "tasks" / "t1" / "task.updates"
+    around = [folder for folder in log.parents if frameworks in (folder, *folder.parents)]
+    assert wrote == {log, log.with_name("task.info"), *around}
+
+
 def test_another_boot_is_noticed_and_that_something_may_be_lost_by_the_processes_after_it(
     checkpoints: Checkpoints,
 ) -> None:
