@@ -130,11 +130,10 @@ class Judge:
     def _refused_as_old(self, task: str) -> None:
         """A launch names the version of its agent's resources, which is another for each process of the agent.
 
-        Who has registered a while ago is known by its own. Source: Mesos src/slave/slave.cpp, Slave::run, and
-        src/master/master.cpp, ___reregisterSlave, which takes the version over.
+        Who has registered a while ago, as each has where nothing has been broken, is known by its own. Source: Mesos
+        src/slave/slave.cpp, Slave::run, and src/master/master.cpp, ___reregisterSlave, which takes the version over.
         """
-        agents = [self.world.processes.get(host.name) for host in self.cluster.agents]
-        if all(agent is not None and agent.began_s < self.world.now_s - CALM_S for agent in agents):
+        if self._calm():
             self.world.finding(f"{task} is launched for an earlier process of its agent; each runs for {CALM_S:g} s")
 
     def _lazy(self, task: str) -> bool:
@@ -360,10 +359,14 @@ class Judge:
         agents = {agent["hostname"]: agent for agent in state["slaves"] if agent["active"]}
         if set(agents) != set(self.cluster.machines):
             self.world.finding(f"the master knows the agents {sorted(agents)}, not {sorted(self.cluster.machines)}")
+        untold = self._untold()
+        known = [task for framework in state["frameworks"] for task in framework["tasks"]]
+        ended = [task for task in known if task["id"] in untold and task["state"] in LIVE]
         for name, agent in agents.items():
             machine = self.cluster.machines.get(name)
             held = 0 if machine is None else sum(len(one.gpus) for one in machine.running.values())
-            if agent["used_resources"]["gpus"] != held:
+            late = sum(task["resources"]["gpus"] for task in ended if task["slave_id"] == agent["id"])
+            if agent["used_resources"]["gpus"] not in (held, held + late):
                 self.world.finding(f"the master counts {agent['used_resources']['gpus']} GPUs of {name}; taken: {held}")
         for wrong in sorted({*self.insight.differences(state), *await self._cards(state)}):
             self.world.finding(wrong)
@@ -371,8 +374,9 @@ class Judge:
             task["id"]: task
             for framework in state["frameworks"]
             for task in framework["tasks"]
+            if task not in ended
             # A framework that was removed comes no more, not to a later master either: nobody acknowledges their ends.
-            if not ((self._lazy(task["id"]) or framework["recovered"]) and task["state"] in OVER)
+            and not ((self._lazy(task["id"]) or framework["recovered"]) and task["state"] in OVER)
         }
         if set(tasks) != set(truth):
             surplus, missing = sorted(set(tasks) - set(truth)), sorted(set(truth) - set(tasks))

@@ -175,6 +175,8 @@ class Preempting(Actor):
         if not await self._runs(high, count):
             queue = await self.ask_marathon("GET", "/v2/queue")
             self.tell(f"the queue: {b'' if queue is None else queue.body!r}")
+            if queue is not None and _is_behind_who_waits_longer(queue.json()["queue"], high):
+                return
             held = await self._running(low)
             self.world.finding(f"{high} waits at peace for {count} GPUs, and {low}, which may give way, has {held}")
             return
@@ -199,3 +201,15 @@ class Preempting(Actor):
     async def _running(self, name: str) -> int:
         found: Answer | None = await self.ask_marathon("GET", f"/v2/apps{name}?embed=app.counts")
         return 0 if found is None or found.status != 200 else int(found.json()["app"]["tasksRunning"])
+
+
+def _is_behind_who_waits_longer(queue: list[dict[str, Any]], name: str) -> bool:
+    """Return whether somebody who waits has his place before an app as he has waited so much longer, whoever gives way.
+
+    What a point of priority is worth: `--priority_aging`, docs/do/gangs.md and mesos_gpu/queueing/values.py.
+    """
+    waits = {one["app"]["id"]: one for one in queue if "app" in one and "order" in one}
+    own = waits.get(name)
+    return own is not None and any(
+        one["order"]["place"] < own["order"]["place"] and one["since"] < own["since"] for one in waits.values()
+    )
