@@ -104,6 +104,7 @@ class Links:
         self._links: dict[Address, _Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._connected: set[_Link] = set()
+        self._stopped = False
 
     def link(self, owner: str, to: Pid) -> None:
         """Make sure there is a persistent connection to `to`, and remember that `owner` wants to know its end."""
@@ -135,11 +136,17 @@ class Links:
         for link in self._links.values():
             link.abort()
         self._links.clear()
-        for task in self._tasks:
+        self._stopped = True
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await close_all({link.gone: link.drop for link in self._connected})
 
     def _connect(self, to: Pid, link: _Link) -> None:
+        if self._stopped:
+            return
+
         async def connect() -> None:
             try:
                 if self._tls is None:
