@@ -87,19 +87,24 @@ class Overtaking:
         One that is closed does not count: who has lost it speaks over another, or will say everything again.
         """
         newest = self._newest.get(message.sender, 0)
-        return (0 < message.connection < newest and self._is_open(newest)) or self._took_note(message)
+        late = 0 < message.connection < newest and self._is_open(newest)
+        if not late:
+            self._note(message)
+        return late
 
     def is_older(self, message: Message) -> bool:
         """The same, of what is said again in any case: whether its sender has spoken over a newer one, open or not.
 
         The connection should be hung up, so that who lives after all says it over another.
         """
-        return 0 < message.connection < self._newest.get(message.sender, 0) or self._took_note(message)
+        older = 0 < message.connection < self._newest.get(message.sender, 0)
+        if not older:
+            self._note(message)
+        return older
 
-    def _took_note(self, message: Message) -> bool:
+    def _note(self, message: Message) -> None:
         if message.connection:
             self._newest[message.sender] = message.connection
-        return False
 
 
 class Listener:
