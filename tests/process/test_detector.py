@@ -97,6 +97,50 @@ async def test_of_a_list_the_one_that_others_call_the_leader_is_found_and_follow
             await detector.close()
 
 
+async def test_a_doubt_has_the_masters_of_a_list_asked_at_once() -> None:
+    leader, heard = ["//127.0.0.1:7001"], Heard()
+    async with master(lambda: leader[0]) as only:
+        detector = ListDetector(open_detector("master", f"{only},{only}")._where, interval_s=3600.0)
+        await detector.start(heard)
+        try:
+            assert await heard.next() == Pid("master", "127.0.0.1", 7001)
+            leader[0] = "//127.0.0.1:7002"
+            detector.doubt()
+            assert await heard.next() == Pid("master", "127.0.0.1", 7002)
+        finally:
+            await detector.close()
+
+
+async def test_a_list_is_asked_more_seldom_once_the_same_has_led_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    over = asyncio.Event()
+
+    async def pause(detector: ListDetector, seconds: float) -> bool:
+        pauses.append(seconds)
+        if len(pauses) == 20:
+            leader[0] = "//127.0.0.1:7002"
+        if len(pauses) >= 40:
+            over.set()
+        await asyncio.sleep(0)
+        return len(pauses) == 15
+
+    monkeypatch.setattr(ListDetector, "_pause", pause)
+    leader = ["//127.0.0.1:7001"]
+    async with master(lambda: leader[0]) as only:
+        detector = ListDetector(open_detector("master", f"{only},{only}")._where, interval_s=5.0)
+        await detector.start(Heard())
+        try:
+            await asyncio.wait_for(over.wait(), PATIENCE_S)
+        finally:
+            await detector.close()
+    often, seldom = 5.0, 15.0
+    assert pauses[:12] == [often] * 12
+    assert pauses[12:15] == [seldom] * 3, "twelve more have named it"
+    assert pauses[15:20] == [often] * 5, "there was doubt"
+    assert pauses[20:32] == [often] * 12, "another leads"
+    assert pauses[32:40] == [seldom] * 8
+
+
 async def test_in_zookeeper_the_leader_is_found_when_it_comes_changes_and_goes(zookeeper: RealZooKeeper) -> None:
     url, heard = zookeeper.url("detect/mesos"), Heard()
     detector = open_detector("master", url)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
@@ -109,7 +108,7 @@ class Connection(asyncio.Protocol):
     ) -> Answer:
         """Return the head of the answer to a request. Raises OSError, asyncio.TimeoutError."""
         until_s = asyncio.get_running_loop().time() + patience_s
-        data = b"" if body is None else json.dumps(body).encode()
+        data = b"" if body is None else msgspec.json.encode(body)
         lines = [f"{method} {path} HTTP/1.1", f"Host: {self._address}", "Accept: application/json"]
         lines += ["Content-Type: application/json", f"Content-Length: {len(data)}"]
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]

@@ -297,10 +297,24 @@ class Network:
                     end.sent_bytes += len(data)
                     self.world.soon(max(1e-4, peer.process.frozen_until_s - self.world.now_s), self._pass_on, end)
                     return
-                self.world.loop.call_soon(peer.take, kind, data, context=peer.process.context.copy())
+                self._hand_over(peer, kind, data)
             elif kind == "data" and end.process.alive:
                 # Nobody has this connection any more: the kernel there says so.
                 self.world.soon(self._latency_s(there, here), self._refused, end)
+
+    def _hand_over(self, peer: Transport, kind: str, data: bytes) -> None:
+        """Have a process take what has come: in this very step, unless it stands still or somebody lies in wait."""
+        world, process = self.world, peer.process
+        if world.ambush is not None or process.frozen_until_s > world.now_s:
+            world.loop.call_soon(peer.take, kind, data, context=process.context.copy())
+            return
+        try:
+            process.context.copy().run(peer.take, kind, data)
+        except Exception as error:
+            text = f"Exception in callback {peer.take}"
+            world.loop.call_exception_handler({"message": text, "exception": error})
+        except Killed:
+            pass  # in the middle of it
 
     def _hold(self, end: Transport) -> None:
         self._waiting[end] = None

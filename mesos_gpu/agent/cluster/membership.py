@@ -33,6 +33,11 @@ TRIES_BEFORE_A_WORD = 4
 _BEGINNINGS = frozenset(
     {Cause.DETECTED, Cause.NONE_LEADS, Cause.PINGED_AS_STRANGER, Cause.PING_MISSED, Cause.LINK_BROKE}
 )
+_DOUBTS = frozenset({Cause.PING_MISSED, Cause.LINK_BROKE})
+
+
+def _nothing() -> None:
+    """Nobody is to be told."""
 
 
 class Membership:
@@ -60,6 +65,8 @@ class Membership:
         self.estranged = True
         """Whether the master may not know yet what runs here, or has just been told: it has not answered since."""
         self.authentication: Authentication | None = None
+        self.doubt: Callable[[], None] = _nothing
+        """Called when the master that leads may be another by now: it does not answer, or its connection broke."""
         self._state, self._link, self._holdings = state, link, holdings
         self._checkpoints, self._clock = checkpoints, clock
         self._post, self._arm = post, arm
@@ -162,6 +169,8 @@ class Membership:
                 self.authentication.forget()
         if cause is Cause.PING_MISSED:
             self._link.part()
+        if cause in _DOUBTS:
+            self.doubt()
         for todo in todos:
             match todo:
                 case Todo.PAUSE_UPDATES:
@@ -198,6 +207,7 @@ class Membership:
             return
         tries = self.registration.tries
         if tries % TRIES_BEFORE_A_WORD == 0:
+            self.doubt()
             log.warning(
                 "no answer from %s after %d tries: is a master running there, is that the very address it calls its "
                 "own, and can it reach %s? It refuses silently; its log has the reason",

@@ -107,8 +107,12 @@ class MemoryWatcher:
             self._thread.close()
 
     async def _run(self, thread: DriverThread) -> None:
+        shared = False
         while True:
             await asyncio.sleep(EVERY_S)
+            before, shared = shared, bool(self._isolator.shares)
+            if not before and not shared:
+                continue
             try:
                 await self._look(thread)
             except MesosGpuError as error:

@@ -9,7 +9,7 @@ from mesos_gpu.agent.launching.variables import read_variables
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.resources import NOTHING, Resources
 from mesos_gpu.mesos.shares.cgpu import MEM_CONTAINER, ShareAsk, disagreement, read_ask
 from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share, SharedCard, level_of, parts, problem
 from mesos_gpu.mesos.shares.levels import LABEL_MEMORY, PROMISES, Level, shortfall
@@ -54,7 +54,8 @@ def asked(info: Mapping[str, Any]) -> ShareAsk | None:
 
 def said(cards: Mapping[int, SharedCard], info: Mapping[str, Any], state: str) -> Document:
     """Return what the status of a task with a part of `cards` has in it about that: labels, and words once it runs."""
-    taken = [part for part in parts(Resources.from_json(info.get("resources", []))) if part.card in cards]
+    whole = Resources.from_json(info.get("resources", [])) if cards else NOTHING
+    taken = [part for part in parts(whole) if part.card in cards]
     if not taken:
         return {}
     level = level_of(taken, cards)

@@ -28,6 +28,7 @@ from mesos_gpu.agent.disk.recovery import Recovered, replayed, replayed_executor
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.lending_desk import LendingDesk
+from mesos_gpu.agent.loop.alarm import Alarm
 from mesos_gpu.agent.loop.cards_told import with_cards
 from mesos_gpu.agent.loop.executor_api import ExecutorStreams
 from mesos_gpu.agent.loop.executor_link import ExecutorLink
@@ -128,7 +129,7 @@ class Agent:
         self._performer = self._performing(executors)
         self._inbox: deque[ev.Event] = deque()
         self._busy = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self.clock, self._ring)
         self._left = self._closing = False
 
     def _membership(self, info: Document, registration: Registration) -> Membership:
@@ -282,8 +283,7 @@ class Agent:
     async def close(self) -> None:
         """Stop; tasks run on, but for those that nobody could find again (no checkpoints), and, after `leave`, all."""
         self._closing = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.stop()
         self._link.close()
         if self.membership.authentication is not None:
             self.membership.authentication.close()
@@ -434,15 +434,12 @@ class Agent:
     # --- clocks -------------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        """Have one timer run to whatever is due next."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        dues = (self.state.next_due_s, self.membership.next_due_s, self.holdings.operations.next_due_s)
-        times = [t for t in dues if t is not None]
-        if times and not self.stopped.is_set():
-            delay_s = max(0.0, min(times) - self.clock.mono())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+        """Have whatever is due next done in time."""
+        if self.stopped.is_set():
+            self._alarm.stop()
+        else:
+            operations = self.holdings.operations
+            self._alarm.set(self.state.next_due_s, self.membership.next_due_s, operations.next_due_s)
 
     def _ring(self) -> None:
         self.membership.ring()

@@ -40,8 +40,10 @@ each hold half of what both want do not do so again at the same moment."""
 _EARLIER = 0.25
 """By up to this part of --gang_offer_hold, by chance, what is kept is given back earlier, for the same reason: of two
 that began at one moment the one that keeps its half for longer is offered the other's."""
-_LOOK_S = 3.0
-"""How often time matters to what waits in order."""
+_LOOK_S, _LONGEST_LOOK_S = 3.0, 30.0
+"""How often time matters to what waits in order: at first, and once nothing else has happened for long."""
+_QUIET_PART = 0.25
+"""The pause grows by this part of the time for which nothing has: a Marathon with one app that waits is not busy."""
 REQUEST_INTERVAL_S = 0.05
 """The least time between two revives for what requests ask for, such as one-off runs that follow one another."""
 
@@ -400,7 +402,7 @@ def next_launch_s(state: State, settings: Settings, moment: Moment, *, looks: bo
             times += [ready_at(known, spec), _revive_from_s(known, spec, interval_s)]
     times = [at for at in times if at > moment.now_s]
     if looks and state.ordered and state.subscribed and state.waiting:
-        times.append(moment.now_s + _LOOK_S)
+        times.append(moment.now_s + _look_s(moment.now_s - state.stirred_s))
     if state.held_until_s is not None and (looks or not state.gathering):
         times.append(state.held_until_s)
     if looks and state.awaited.holds_up(moment.now_s):
@@ -413,6 +415,11 @@ def next_launch_s(state: State, settings: Settings, moment: Moment, *, looks: bo
             allowed_s = min(allowed_s, state.revived_s + REQUEST_INTERVAL_S)
         times.append(max(moment.now_s, allowed_s))
     return min(times, default=None)
+
+
+def _look_s(quiet_s: float) -> float:
+    """Return in how many seconds to look again at what waits in order when nothing has happened for so many."""
+    return min(_LONGEST_LOOK_S, max(_LOOK_S, quiet_s * _QUIET_PART))
 
 
 def _revive_from_s(known: Backoff | None, spec: RunSpec, interval_s: float) -> float:

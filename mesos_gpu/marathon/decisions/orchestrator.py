@@ -135,6 +135,8 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
         settle(draft)
     ask_for_roles(draft)
     ask_for_offers(draft, requested=requested)
+    if draft.actions or not isinstance(event, Tick):
+        draft.stirred_s = draft.now_s
     account(draft, state)
     return draft.finish()
 

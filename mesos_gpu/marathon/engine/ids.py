@@ -13,16 +13,19 @@ def new_id() -> str:
     return str(uuid.uuid4())
 
 
-def ids_from(seed: str) -> Callable[[], str]:
-    """Return what makes UUIDs as text, each another; the same seed (a UUID) gives the same ones in the same order."""
+def ids_from(seed: str | Callable[[], str]) -> Callable[[], str]:
+    """Return what makes UUIDs as text, each another; the same seed (a UUID) gives the same ones in the same order.
+
+    What makes a seed is asked for it when the first of them is made: most events need none.
+    """
     space: bytes | None = None
     numbers = count(1)
 
     def another() -> str:
-        # As uuid.uuid5 makes them, in a third of its time; and most events need none.
+        # As uuid.uuid5 makes them, in a third of its time.
         nonlocal space
         if space is None:
-            space = uuid.UUID(seed).bytes
+            space = uuid.UUID(seed if isinstance(seed, str) else seed()).bytes
         made = bytearray(hashlib.sha1(space + b"%d" % next(numbers), usedforsecurity=False).digest()[:16])
         made[6] = made[6] & 0x0F | 0x50
         made[8] = made[8] & 0x3F | 0x80

@@ -122,7 +122,7 @@ class Scheduler:
 
     def moment(self) -> Moment:
         """Return the present moment, with ids for what is decided in it."""
-        return Moment(self.clock(), ids_from(self.new_id()))
+        return Moment(self.clock(), ids_from(self.new_id))
 
     def load(self) -> None:
         """Take over what the store has; waits for it, before `run`. Raises Unavailable when it cannot be read."""

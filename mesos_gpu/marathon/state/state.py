@@ -91,6 +91,8 @@ class Books(Lasting):
     """When all instances were last looked at for what is due as time passes."""
     latest_s: float = 0.0
     """When the last event came, by the clock of then."""
+    stirred_s: float = 0.0
+    """When something last happened, or was done; since then nothing but time has passed."""
     health: Table[Results] = field(default_factory=Table)
     """Results of health checks by task id; a new process begins without any."""
     readiness: Table[ReadinessChecked] = field(default_factory=Table)

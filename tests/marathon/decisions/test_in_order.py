@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.model.reservations import reservation_labels
 from mesos_gpu.marathon.state.actions import Decline, Kill, Revive
 from mesos_gpu.marathon.state.events import Offered, Tick
@@ -51,6 +52,27 @@ def test_who_was_promised_machines_is_not_overtaken_by_who_comes_later_with_equa
     order = {item["app"]["id"]: item["order"]["place"] for item in queue_view(run.state, run.moment)}
     assert order == {"/z": 1, "/a": 2}
     assert run.state.places["/a"].behind == "/z"
+
+
+def test_what_waits_is_looked_at_ever_more_seldom_until_something_happens() -> None:
+    run = Run(settings=replace(SHARED, decline_offer_s=3600.0))
+    run.subscribe()
+    run.put(app("/g", gpus=2, gang={"size": 2}))
+    run.do(Offered([offer("O1", agent="S1", host="h1", gpus=1)]))
+
+    def looks(seconds: float) -> list[float]:
+        found, until_s = [], run.moment.now_s + seconds
+        while (due_s := next_tick_s(run.state, run.settings, run.moment)) is not None and due_s < until_s:
+            found.append(due_s - run.moment.now_s)
+            run.do(Tick(), after_s=due_s - run.moment.now_s)
+        return found
+
+    quiet = looks(3600.0)
+    assert quiet[:4] == [3.0] * 4
+    assert max(quiet) == 30.0
+    assert len(quiet) < 240, "not 1 200 in an hour"
+    run.do(Offered([offer("O2", agent="S2", host="h2", gpus=1)]))
+    assert looks(10.0)[0] <= 3.0
 
 
 TWO_CARDS = {"memGiB": 5, "cards": 2}

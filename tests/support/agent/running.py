@@ -51,8 +51,7 @@ class Running:
         """Stop as SIGKILL does: nothing is written or sent any more."""
         self.killed = True
         self.agent._link.close()
-        if self.agent._timer is not None:
-            self.agent._timer.cancel()
+        self.agent._alarm.stop()
         await self.agent._runner.stop()
         await self.agent.collector.close()
         await self.endpoint.stop()
