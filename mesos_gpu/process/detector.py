@@ -96,7 +96,9 @@ class ListDetector:
 
     async def _ask(self, on_leader: OnLeader) -> None:
         timeout = aiohttp.ClientTimeout(total=_ASK_TIMEOUT_S)
-        connector = None if self._context is None else aiohttp.TCPConnector(ssl=self._context)
+        # A connection lasts from one question to the next.
+        kept_s = 2 * _SURE_TIMES * self._interval_s
+        connector = aiohttp.TCPConnector(ssl=True if self._context is None else self._context, keepalive_timeout=kept_s)
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
             said, sure_times = False, 0
             while True:

@@ -51,6 +51,9 @@ class Statuses:
     def settled(self, excused: Callable[[str], bool]) -> None:
         """Everything works again: what agents had to tell is told by now, but for tasks that are excused."""
         for owed in self._owed.values():
+            if owed.framework in self._removed:
+                # A power cut may bring back its tasks' records, and the masters of now do not know that it is removed.
+                continue
             kept = (owed.lasting or owed.process.alive) and owed.process.host.boots == owed.boot
             if kept and self._world.now_s - owed.since_s > SOON_S and not excused(owed.task):
                 host = owed.process.host.name

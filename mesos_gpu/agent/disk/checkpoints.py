@@ -160,16 +160,19 @@ class Checkpoints:
     def close_run(self, key: TaskKey | ExecutorKey, container_id: ContainerId) -> None:
         """Mark the run of a command task or of an executor complete: the next process leaves it alone."""
         name = key.executor if isinstance(key, ExecutorKey) else own_executor(key.task)
-        run = self.meta / run_directory(self.agent_id, key.framework, name, container_id)
-        if run.is_dir():
-            (run / SENTINEL).touch()
+        self._close(self.meta / run_directory(self.agent_id, key.framework, name, container_id))
 
     def close_runs(self, framework: FrameworkId) -> None:
         """Note that the runs of a framework are over which is not known any more: nobody takes them up when it is."""
         executors = self.meta / framework_directory(self.agent_id, framework) / "executors"
         for run in executors.glob(f"*/runs/{LATEST}"):
-            if run.is_dir():
-                (run / SENTINEL).touch()
+            self._close(run)
+
+    def _close(self, run: Path) -> None:
+        if run.is_dir():
+            (run / SENTINEL).touch()
+            # Nobody waits for that. But a power cut long after it would bring back tasks of which nobody wants to hear.
+            self.syncing.wrote(run)
 
     def _write(self, path: Path, data: bytes) -> None:
         self.syncing.wrote(*make_folders(path.parent), path, path.parent)

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mesos_gpu.container.host.beneath import open_beneath
+
 ASIDE = ".gc"
 """Where folders wait for their removal, in the first folder of their path: always on the same disk."""
 ASIDE_MODE = 0o700
@@ -28,15 +30,15 @@ class NoFolderError(NotADirectoryError):
 @contextmanager
 def folder_in(root: Path, path: str) -> Iterator[int]:
     """Open a folder below `root`, following no link on the way. Raises OSError."""
-    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    around = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for part in path.split("/"):
-            inner = os.open(part, _FOLDER, dir_fd=at)
-            os.close(at)
-            at = inner
-        yield at
+        found = open_beneath(around, path)
     finally:
-        os.close(at)
+        os.close(around)
+    try:
+        yield found
+    finally:
+        os.close(found)
 
 
 def put_aside(root: Path, path: str) -> Path:

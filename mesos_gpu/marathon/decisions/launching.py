@@ -42,8 +42,6 @@ _EARLIER = 0.25
 that began at one moment the one that keeps its half for longer is offered the other's."""
 _LOOK_S, _LONGEST_LOOK_S = 3.0, 30.0
 """How often time matters to what waits in order: at first, and once nothing else has happened for long."""
-_QUIET_PART = 0.25
-"""The pause grows by this part of the time for which nothing has: a Marathon with one app that waits is not busy."""
 REQUEST_INTERVAL_S = 0.05
 """The least time between two revives for what requests ask for, such as one-off runs that follow one another."""
 
@@ -418,8 +416,11 @@ def next_launch_s(state: State, settings: Settings, moment: Moment, *, looks: bo
 
 
 def _look_s(quiet_s: float) -> float:
-    """Return in how many seconds to look again at what waits in order when nothing has happened for so many."""
-    return min(_LONGEST_LOOK_S, max(_LOOK_S, quiet_s * _QUIET_PART))
+    """Return in how many seconds to look again at what waits in order when nothing has happened for so many: as many.
+
+    So a Marathon in which one app waits for a day is not busy with it.
+    """
+    return min(_LONGEST_LOOK_S, max(_LOOK_S, quiet_s))
 
 
 def _revive_from_s(known: Backoff | None, spec: RunSpec, interval_s: float) -> float:

@@ -91,6 +91,21 @@ def test_what_the_last_process_may_not_have_synced_is_by_this_one(
     assert wrote == {log, log.with_name("task.info"), *around}
 
 
+def test_that_runs_are_over_goes_with_the_next_sync(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut hours later would else bring back tasks of which nobody wants to hear any more."""
+    checkpoints.save_framework(FRAMEWORK_ID, framework())
+    for name in ("t1", "t2"):
+        checkpoints.save_task(key(name), "c1", task(name))
+    wrote = set[Path]()
+    monkeypatch.setattr(checkpoints.syncing, "wrote", lambda *paths: wrote.update(paths))
+    checkpoints.close_run(key("t1"), "c1")
+    executors = checkpoints.meta / "slaves" / AGENT_ID / "frameworks" / FRAMEWORK_ID / "executors"
+    assert wrote == {executors / "t1" / "runs" / "c1"}
+    checkpoints.close_runs(FRAMEWORK_ID)
+    # `latest` is a link to the run: what is synced by that name is the run's own folder.
+    assert wrote - {executors / "t1" / "runs" / "c1"} == {executors / name / "runs" / "latest" for name in ("t1", "t2")}
+
+
 def test_another_boot_is_noticed_and_that_something_may_be_lost_by_the_processes_after_it(
     checkpoints: Checkpoints,
 ) -> None:
