@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tests.sim.services import Cluster
     from tests.sim.world import World
 
-LATER = 60_000
-"""Histories of seeds from here on have what actors have learnt since there were others."""
+LATER, NEWEST = 60_000, 100_000
+"""Histories of seeds from here on have what actors have learnt since there were others; and what they learnt last."""
 
 
 @dataclass

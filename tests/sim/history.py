@@ -25,6 +25,7 @@ from tests.sim.install import begin
 from tests.sim.judge import Judge
 from tests.sim.loop import Stuck
 from tests.sim.operators import HOW_OFTEN, Operators
+from tests.sim.outages import Outages
 from tests.sim.overtaken import Overtaken
 from tests.sim.paces import PACES, Pacing, pace_of
 from tests.sim.people import People, acts_of
@@ -52,7 +53,7 @@ OPERATORS_S = 300.0
 PEOPLE_S = (15.0, 40.0, 40.0, 90.0)
 FAULTS_S = (20.0, 40.0, 80.0, 160.0)
 """Mean pauses that histories have, in seconds."""
-ACTORS: tuple[type[Actor], ...] = (Replaced, Checked, Preempting, Failing, Ambushing, Sharing, Overtaken)
+ACTORS: tuple[type[Actor], ...] = (Replaced, Checked, Preempting, Failing, Ambushing, Sharing, Overtaken, Outages)
 
 # So is what a program works out once: the age of its files, and the descriptors of all messages.
 build()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from mesos_gpu.container.spec.config import Termination
-from tests.sim.actors import LATER, Actor
+from tests.sim.actors import LATER, NEWEST, Actor
 from tests.sim.faults import count_to, span
 from tests.sim.network import LONGEST_RETRY_S
 
@@ -26,6 +26,8 @@ PATIENCE_S = 150.0
 FIRST = {"RunTask": 3.0, "ReregisterSlaveMessage": 3.0, "StatusUpdateMessage": 1.0, "SlaveReregisteredMessage": 1.0}
 FIRST |= {"StatusUpdateAcknowledgementMessage": 1.0, "KillTaskMessage": 1.0, "ApplyOperationMessage": 1.0}
 """Messages of masters and agents at which it begins, and how often each is chosen."""
+FIRST_TOO = {"UpdateSlaveMessage": 2.0}
+"""The same, of seeds from `NEWEST` on."""
 THEN = ("ReregisterSlaveMessage", "SlaveReregisteredMessage", None)
 """Those of the same two hosts at which it goes on; None: after a while."""
 HELD, CRASHES, MARATHON, AT_ONCE = 0.8, 0.6, 0.3, 0.4
@@ -63,10 +65,11 @@ class Overtaken(Actor):
         """Wait for a message now and then."""
         pause_s = self.chance.choice(PAUSES_S)
         self.world.network.on_data = self._sees
+        first = FIRST | FIRST_TOO if self.world.seed >= NEWEST else FIRST
         while self.busy:
             await self.pause(pause_s)
             if self.busy and self._scene is None:
-                message = self.chance.choices(list(FIRST), list(FIRST.values()))[0]
+                message = self.chance.choices(list(first), list(first.values()))[0]
                 self._scene = _Scene(message, count_to(self.chance, 3))
                 self.world.soon(PATIENCE_S, self._give_up, self._scene)
 
