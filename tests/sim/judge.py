@@ -238,7 +238,7 @@ class Judge:
             self.world.finding("the services do not answer although nothing is broken any more")
             return
         await self._books(state, truth)
-        self.statuses.settled(self._lazy)
+        self.statuses.settled({one["id"] for one in state["frameworks"] if one["connected"]}, self._lazy)
         if self.guest is not None:
             self.guest.look()
         # What keeps a place for the next task, with its volume, shows the last one's end.

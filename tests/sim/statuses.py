@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +48,13 @@ class Statuses:
             self._told.add(status["uuid"])
             self._owed.pop(status["uuid"], None)
 
-    def settled(self, excused: Callable[[str], bool]) -> None:
-        """Everything works again: what agents had to tell is told by now, but for tasks that are excused."""
+    def settled(self, there: Collection[str], excused: Callable[[str], bool]) -> None:
+        """Everything works again: what agents had to tell is told by now, but for tasks that are excused.
+
+        `there`: the ids of the frameworks that are subscribed.
+        """
         for owed in self._owed.values():
-            if owed.framework in self._removed:
+            if owed.framework in self._removed and owed.framework not in there:
                 # A power cut may bring back its tasks' records, and the masters of now do not know that it is removed.
                 continue
             kept = (owed.lasting or owed.process.alive) and owed.process.host.boots == owed.boot
@@ -125,10 +128,20 @@ class Statuses:
             ledger._removed.add(framework.id)
             real_remember_framework(self, framework)
 
+        def forget_agent(self: Checkpoints) -> None:
+            # Its master has sent it away, as an operator marked it as gone, say: that one speaks of its tasks now.
+            process = PROCESS.get()
+            for uuid, owed in list(ledger._owed.items()):
+                if process is not None and owed.process.host is process.host:
+                    del ledger._owed[uuid]
+            real_forget_agent(self)
+
         real_forget_framework, real_remember_framework = UpdateStreams.forget_framework, MasterState.remember_framework
+        real_forget_agent = Checkpoints.forget_agent
         for owner, name, wrapped in (
             (UpdateStreams, "forget_framework", forget_framework),
             (MasterState, "remember_framework", remember_framework),
+            (Checkpoints, "forget_agent", forget_agent),
         ):
             setattr(owner, name, wrapped)
 

@@ -117,7 +117,7 @@ def vanished(framework: Framework, task: Task, was: Phase, *, rebooted: bool) ->
         return killed_during_launch(task)
     if task.fate is Fate.GPU_ILL:
         return gpu_ill(task)
-    if task.fate in (Fate.KILLED, Fate.UNHEALTHY):
+    if task.fate in (Fate.KILLED, Fate.UNHEALTHY, Fate.SILENCED):
         return Verdict("TASK_KILLED", AGENT, task.reason or "REASON_AGENT_RESTARTED", f"Killed, and {why}")
     if was is Phase.LAUNCHING and not rebooted:
         return _dropped(framework, "REASON_AGENT_RESTARTED", f"Never launched: {why}")

@@ -241,18 +241,24 @@ def _folders(folder: Path) -> list[Path]:
 def replayed(
     found: Recovered, identity: Identity, at: Moment
 ) -> tuple[dict[str, Framework], list[tuple[Task, list[TaskStatus]]]]:
-    """Return the frameworks, and each command task as it stood, with what is not acknowledged of it."""
+    """Return the frameworks, and each command task as it stood, with what is not acknowledged of it.
+
+    A framework is silenced when all of its runs are that are not over. One that was removed may have come back since,
+    to a master that does not know it: what it runs by now is reported, and so are the last of those before.
+    """
     frameworks = {name: Framework(info, pid=found.drivers.get(name)) for name, info in found.frameworks.items()}
-    tasks = []
+    tasks, silenced = [], dict[str, bool]()
     for run in found.runs:
         executor_id = ExecutorId(run.task_info["task_id"]["value"])  # a command task is its own executor
         sandbox = sandbox_path(identity.work_dir, identity.agent_id, run.framework, executor_id, run.container_id)
         task, pending = replay(run, sandbox, at)
         if run.complete:
             task.phase, pending = Phase.OVER, []
-        if task.fate is Fate.SILENCED:
-            frameworks[run.framework].silenced = True
+        else:
+            silenced[run.framework] = silenced.get(run.framework, True) and task.fate is Fate.SILENCED
         tasks.append((task, pending))
+    for name, framework in frameworks.items():
+        framework.silenced = silenced.get(name, False)
     return frameworks, tasks
 
 

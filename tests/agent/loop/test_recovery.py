@@ -62,6 +62,47 @@ async def test_a_container_that_is_gone_is_told_of_as_gone(start: Start, master:
     assert update["status"]["reason"] == "REASON_SLAVE_RESTARTED"
 
 
+async def test_a_framework_that_was_removed_and_came_back_hears_of_its_tasks(
+    start: Start, master: ScriptedMaster
+) -> None:
+    """Another master may have it under the id that it had: what was ended for its removal says nothing of that."""
+    first = await start()
+    master.run(FRAMEWORK, internal("t1"))
+    await master.reaches("t1", "TASK_RUNNING")
+    master.send("ShutdownFrameworkMessage", {"framework_id": {"value": FRAMEWORK_ID}})
+    await wait_for(lambda: not first.agent.state.frameworks.active)
+    master.run(FRAMEWORK, internal("t2"))
+    await master.reaches("t2", "TASK_RUNNING")
+    await first.die()
+    containers = FakeContainerizer(gpus=4, running=first.containers.running)
+    await start(containers)
+    (container_id,) = containers.running
+    containers.end(container_id, Termination(exit_code=0))
+    await master.reaches("t2", "TASK_FINISHED")
+    master.run(FRAMEWORK, internal("t3"))
+    await master.reaches("t3", "TASK_RUNNING")
+
+
+async def test_a_framework_that_was_being_removed_is_not_told_of_its_tasks(
+    start: Start, master: ScriptedMaster
+) -> None:
+    first = await start()
+    master.run(FRAMEWORK, internal("t1"))
+    await master.reaches("t1", "TASK_RUNNING")
+    first.containers.obeys = False
+    master.send("ShutdownFrameworkMessage", {"framework_id": {"value": FRAMEWORK_ID}})
+    await wait_for(lambda: first.agent.state.frameworks.active[FRAMEWORK_ID].silenced)
+    await first.die()
+    (container_id,) = first.containers.running
+    containers = FakeContainerizer(gpus=4, running=first.containers.running)
+    containers.obeys = False
+    second = await start(containers)
+    assert second.agent.state.frameworks.active[FRAMEWORK_ID].silenced
+    containers.end(container_id, Termination(signal=15))
+    await wait_for(lambda: not second.agent.state.frameworks.active)
+    assert master.states("t1")[-1] == "TASK_RUNNING"
+
+
 async def test_after_a_reboot_nothing_is_taken_up_again(start: Start, master: ScriptedMaster) -> None:
     first = await start()
     master.run(FRAMEWORK, internal())
