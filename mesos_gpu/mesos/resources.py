@@ -41,7 +41,7 @@ class Resources:
     __slots__ = ("_bare", "_by_key")
 
     _bare: Resources | None
-    """What `unallocated` has returned: books ask for it again and again."""
+    """What `unallocated` has returned, which books ask for again and again; NOTHING for this one (no cycle)."""
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:
         by_key: dict[tuple[object, ...], Resource] = {}
@@ -205,8 +205,8 @@ class Resources:
         """Return the same, without saying to whom it is allocated."""
         if self._bare is None:
             allocated = any(resource.allocation_role is not None for resource in self._by_key.values())
-            self._bare = Resources(r.allocated(None) for r in self) if allocated else self
-        return self._bare
+            self._bare = Resources(r.allocated(None) for r in self) if allocated else NOTHING
+        return self if self._bare is NOTHING else self._bare
 
     def unreserved(self) -> Resources:
         """Return what anyone may have."""

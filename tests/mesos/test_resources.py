@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadResources
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import Reservation, Resource, merge_ranges, milli, scalar_text, subtract_ranges
+from mesos_gpu.mesos.resource_rules import disk_problem, reservations_problem, value_problem
 from mesos_gpu.mesos.resources import Resources, validate, validate_gpus
 
 ranges = st.lists(
@@ -178,3 +181,49 @@ def test_what_is_taken_is_gone_whoever_it_is_allocated_to(bag: Resources, taken:
     left = bag.without(*held)
     assert left == expected
     assert [str(one) for one in left] == [str(one) for one in expected]
+
+
+ODD = st.sampled_from(
+    [None, "", "x", 0, 1, True, 2.5, -1.0, float("nan"), float("inf"), 1e15, 4e-4, [], {}, {"value": 3}]
+)
+PLAIN = st.fixed_dictionaries(
+    {
+        "name": st.one_of(st.sampled_from(["cpus", "gpus"]), ODD),
+        "type": st.sampled_from(["SCALAR", "RANGES", "scalar"]),
+    },
+    optional={
+        "scalar": st.one_of(ODD, st.fixed_dictionaries({"value": st.one_of(ODD, st.floats(), st.floats(0, 1e6))})),
+        "role": st.sampled_from(["*", "ml", ""]),
+        "allocation_info": st.sampled_from([{"role": "ml"}, {}, None]),
+        "disk": st.just({}),
+        "reservations": st.sampled_from([[], [{"type": "DYNAMIC", "role": "ml"}]]),
+        "ranges": st.just({}),
+        "revocable": st.just({}),
+    },
+)
+
+
+@given(PLAIN)
+def test_what_is_read_in_short_is_what_is_read_at_length_and_is_right(document: dict[str, Any]) -> None:
+    plain = Resource.plain(document)
+    if plain is not None:
+        assert plain == Resource.from_json(document)
+        assert not plain.empty
+        assert (value_problem(document), disk_problem(document), reservations_problem(document)) == (None, None, None)
+
+
+def test_a_plain_scalar_is_read_in_short() -> None:
+    document = {"name": "cpus", "type": "SCALAR", "scalar": {"value": 2.5}, "role": "*"}
+    assert Resource.plain(document) == Resource("cpus", 2500)
+    assert Resource.plain({**document, "allocation_info": {"role": "ml"}}) == Resource("cpus", 2500, (), Role("ml"))
+    assert Resource.plain({**document, "role": "ml"}) is None
+
+
+def test_what_nobody_has_is_the_same_bag_each_time() -> None:
+    bag = Resources.parse("cpus:2;gpus:1")
+    given_out = bag.allocated(Role("ml"))
+    assert bag.unallocated() is bag
+    assert given_out.unallocated() == bag
+    assert given_out.unallocated() is given_out.unallocated()
+    assert Resources().unallocated() == Resources()
+    assert all(each is not bag for each in gc.get_referents(bag)), "it goes without the garbage collector"
