@@ -183,7 +183,7 @@ def test_what_is_taken_is_gone_whoever_it_is_allocated_to(bag: Resources, taken:
     assert [str(one) for one in left] == [str(one) for one in expected]
 
 
-ODD = st.sampled_from(
+ODD: st.SearchStrategy[Any] = st.sampled_from(
     [None, "", "x", 0, 1, True, 2.5, -1.0, float("nan"), float("inf"), 1e15, 4e-4, [], {}, {"value": 3}]
 )
 PLAIN = st.fixed_dictionaries(
