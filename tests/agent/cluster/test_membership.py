@@ -9,10 +9,13 @@ from typing import Any
 
 import aiohttp
 
+from mesos_gpu.agent.cluster.membership import TRIES_BEFORE_A_WORD
+from mesos_gpu.agent.decisions.registration import Cause
 from mesos_gpu.mesos.messages import decode, devolve, encode
 from mesos_gpu.mesos.uuids import random_uuid
 from tests.fakes.master import ScriptedMaster
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, framework, task
+from tests.support.agent.internal import wait_for
 from tests.support.agent.running import Start
 
 VERSION = {"uuid": {"value": base64.b64encode(random_uuid(b"v" * 16)).decode()}}
@@ -55,6 +58,21 @@ async def test_an_agent_introduces_itself_as_a_real_one_does(start: Start, maste
     ]
     assert (update["operations"], update["resource_providers"]) == ({}, {})
     assert update["update_oversubscribed_resources"] is False
+
+
+async def test_whoever_finds_the_leader_is_asked_when_its_connection_breaks(
+    start: Start, master: ScriptedMaster
+) -> None:
+    running = await start()
+    await master.got("UpdateSlaveMessage")
+    membership, tries = running.agent.membership, list[int]()
+    membership.doubt = lambda: tries.append(membership.registration.tries)
+    running.agent.membership.happened(Cause.CHANGED)
+    await master.got("ReregisterSlaveMessage")
+    assert not tries, "what it offers has changed: the master is there"
+    await master.stop()
+    await wait_for(lambda: len(tries) > 1 and tries[-1] >= TRIES_BEFORE_A_WORD)
+    assert tries[0] < TRIES_BEFORE_A_WORD, "at once, and again when it has tried for long"
 
 
 async def test_a_volume_and_its_operation_survive_the_agents_death(
