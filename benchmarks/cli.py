@@ -12,9 +12,7 @@ cryptography, which it pins to 2.0.2, is replaced by one that has its compiled p
 for others), beside `srun true` of the Slurm that answers on this machine, else of one that is started for this where
 Debian's slurmctld, slurmd, slurm-client and munge are installed. None may take a second. --runs measures this alone.
 
-Each of ours is measured as it is installed, with its helper (docs/do/connections.md) there, and `directly`, without.
-The processor time of what a helper's child does is the helper's, and stands nowhere here.
---stages shows where the milliseconds of a whole run go, with the helper and directly.
+--stages shows where the milliseconds of a whole run go.
 
 Both read compiled modules, as an installed program does: Python keeps them in a folder of this run, filled before
 anything is measured, also where the environment tells it not to write any.
@@ -42,8 +40,6 @@ from typing import Any, NamedTuple
 
 from benchmarks import cli_stages, slurm
 from benchmarks.kept import figure
-from marathon_cli.resident import choice
-from marathon_cli.resident.ending import end_helpers
 
 APP = Path(__file__).parent.parent / "examples" / "simple-gpu-test.json"
 MESOS_GPU = Path(sys.executable).with_name("mesos-gpu")
@@ -155,21 +151,7 @@ def configure_dcos(folder: Path, url: str) -> dict[str, str]:
 def compiled(folder: Path) -> dict[str, str]:
     """Return an environment in which Python writes compiled modules, to below `folder`, and reads them from there."""
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    return {**env, "PYTHONPYCACHEPREFIX": str(folder / "compiled"), "MESOS_GPU_RESIDENT_DIR": str(folder / "helper")}
-
-
-DIRECTLY = {choice.SWITCH: "0"}
-
-
-def begin_helper(command: Sequence[str], env: Mapping[str, str]) -> None:
-    """Run a command until a helper listens; it is the second call that starts one."""
-    for _ in range(3):
-        cost(command, env)
-    end = time.perf_counter() + 10
-    while not any(Path(env["MESOS_GPU_RESIDENT_DIR"]).glob("*.socket")):
-        if time.perf_counter() > end:
-            raise SystemExit(f"no helper began: is {choice.SWITCH} set, or a variable of Python's?")
-        time.sleep(0.05)
+    return {**env, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
 
 
 class Cost(NamedTuple):
@@ -198,11 +180,7 @@ def main() -> None:
     arguments.add_argument("--stages", action="store_true", help="show where the time of whole runs goes, and no more")
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="mesos-gpu-bench-") as name, marathon() as url:
-        folder = Path(name)
-        try:
-            measure(chosen, folder, url)
-        finally:
-            end_helpers(compiled(folder))
+        measure(chosen, Path(name), url)
 
 
 def measure(chosen: argparse.Namespace, folder: Path, url: str) -> None:
@@ -227,12 +205,6 @@ def measure(chosen: argparse.Namespace, folder: Path, url: str) -> None:
             theirs = configure_dcos(folder / "dcos-config", url)
             cases["dcos --help"] = ([str(dcos), "--help"], theirs)
             cases["dcos marathon app add"] = ([str(dcos), "marathon", "app", "add", str(APP)], theirs)
-    cases |= {
-        f"{case}, directly": (command, {**env, **DIRECTLY})
-        for case, (command, env) in cases.items()
-        if case in WALL_AIMS_MS
-    }
-    begin_helper(*cases["mesos-gpu --help"])
     times: dict[str, list[Cost]] = {case: [] for case in cases}
     for case in cases:  # once for the files' sake
         cost(*cases[case])
@@ -277,15 +249,13 @@ def show_runs(rounds: int, folder: Path, env: Mapping[str, str], *, stages: bool
         return
     with box(folder, env) as there:
         command = [str(MESOS_GPU), "run", "--", "true"]
-        begin_helper(command, there)
         if stages:
-            cli_stages.show(command, there, {**there, **DIRECTLY}, rounds)
+            cli_stages.show(command, there, rounds)
             return
         ours = [cost(command, there).wall for _ in range(rounds)]
-        direct = [cost(command, {**there, **DIRECTLY}).wall for _ in range(rounds)]
     with a_slurm(folder, env) as slurms:
         theirs = [] if slurms is None else [cost(["srun", "true"], slurms).wall for _ in range(rounds)]
-    for name, walls in (("mesos-gpu run -- true", ours), ("the same, directly", direct), ("srun true", theirs)):
+    for name, walls in (("mesos-gpu run -- true", ours), ("srun true", theirs)):
         if walls:
             middle, worst = (one * 1000 for one in (statistics.median(walls), max(walls)))
             print(f"{name:28} {middle:6.0f} ms {min(walls) * 1000:6.0f} ms  longest of {rounds}: {worst:.0f} ms")
@@ -309,16 +279,13 @@ def show(times: Mapping[str, Sequence[Cost]]) -> None:
         best = min(cost.wall for cost in costs)
         print(f"{case:28} {wall[case] * 1000:6.0f} ms {best * 1000:6.0f} ms {cpu[case] * 1000:6.0f} ms")
     for case, aim in WALL_AIMS_MS.items():
-        by_clock, alone = (wall[one] / wall["python -c pass"] for one in (case, f"{case}, directly"))
+        by_clock = wall[case] / wall["python -c pass"]
         beside = ("`python -c pass`", wall["python -c pass"] * 1000)
         figure(case, f"`{case}`, wall, median", wall[case] * 1000, "ms", beside=beside, aim=aim, aim_of="value")
-        print(
-            f"{case}: {wall[case] * 1000:.0f} ms (aim: {aim}), {by_clock:.1f} of python -c pass by the clock, "
-            f"{alone:.1f} directly"
-        )
+        print(f"{case}: {wall[case] * 1000:.0f} ms (aim: {aim}), {by_clock:.1f} of python -c pass by the clock")
     for mine, their in (("mesos-gpu --help", "dcos --help"), ("mesos-gpu app add", "dcos marathon app add")):
         if their in wall:
-            key, mine = f"{mine} to dcos", f"{mine}, directly"  # theirs has no helper, either
+            key = f"{mine} to dcos"
             by_clock, by_cpu = wall[mine] / wall[their], cpu[mine] / cpu[their]
             beside = (f"`{their}`", cpu[their] * 1000)
             figure(

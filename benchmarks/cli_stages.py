@@ -1,4 +1,4 @@
-"""Where the milliseconds of `mesos-gpu run -- true` go: the marks that it makes, with its helper and directly."""
+"""Where the milliseconds of `mesos-gpu run -- true` go: the marks that it makes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,22 @@ from marathon_cli.oneoff import trace
 ENDED = "ended"
 
 
-def show(command: Sequence[str], env: Mapping[str, str], direct: Mapping[str, str], rounds: int) -> None:
+def show(command: Sequence[str], env: Mapping[str, str], rounds: int) -> None:
     """Print the medians of each stage's end, and of what it took."""
-    found: dict[str, list[Sequence[trace.Mark]]] = {"with the helper": [], "directly": []}
-    for _ in range(rounds):
-        for name, chosen in (("with the helper", env), ("directly", direct)):
-            found[name].append(_run(command, chosen))
-    for name, runs in found.items():
-        print(f"mesos-gpu run -- true, {name}: medians of {rounds}, ms")
-        stages = dict.fromkeys(stage for marks in runs for stage, _ in sorted(marks, key=lambda mark: mark[1]))
-        took: dict[str, list[float]] = {stage: [] for stage in stages}
-        ends: dict[str, list[float]] = {stage: [] for stage in stages}
-        for marks in runs:
-            last = 0.0
-            for stage, at_ms in sorted(marks, key=lambda mark: mark[1]):
-                took[stage].append(at_ms - last)
-                ends[stage].append(at_ms)
-                last = at_ms
-        for stage in sorted(stages, key=lambda stage: statistics.median(ends[stage])):
-            end, of = statistics.median(ends[stage]), statistics.median(took[stage])
-            print(f"  {stage:28} {end:7.1f}  (+{of:.1f})")
+    runs = [_run(command, env) for _ in range(rounds)]
+    print(f"mesos-gpu run -- true: medians of {rounds}, ms")
+    stages = dict.fromkeys(stage for marks in runs for stage, _ in sorted(marks, key=lambda mark: mark[1]))
+    took: dict[str, list[float]] = {stage: [] for stage in stages}
+    ends: dict[str, list[float]] = {stage: [] for stage in stages}
+    for marks in runs:
+        last = 0.0
+        for stage, at_ms in sorted(marks, key=lambda mark: mark[1]):
+            took[stage].append(at_ms - last)
+            ends[stage].append(at_ms)
+            last = at_ms
+    for stage in sorted(stages, key=lambda stage: statistics.median(ends[stage])):
+        end, of = statistics.median(ends[stage]), statistics.median(took[stage])
+        print(f"  {stage:28} {end:7.1f}  (+{of:.1f})")
 
 
 def _run(command: Sequence[str], env: Mapping[str, str]) -> Sequence[trace.Mark]:

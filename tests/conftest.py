@@ -20,9 +20,6 @@ from tests.support.histories import register_profiles
 # 2 s, because the grammars of RFC 3987 are compiled.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
-# Nothing that tests start stays; those of the resident helper turn it on in a folder of their own.
-os.environ["MESOS_GPU_RESIDENT"] = "0"
-
 if not os.environ.get("PACKAGING"):
     collect_ignore = ["packaging"]  # `./run test packaging`: builds and installs for minutes
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from marathon_cli.connection.settings import check, key_named
+from marathon_cli.connection.settings import REMOVED, check, key_named
 from mesos_gpu.errors import BadInput
 
 USE = "use"
@@ -50,7 +50,7 @@ def parse(text: str, where: str) -> Profiles:
                 use = line.value
                 continue
             settings = profiles.setdefault(line.section, {})
-            if line.key is None:
+            if line.key is None or line.key in REMOVED:
                 continue
             key = key_named(line.key)
             if key.name in settings:

@@ -113,9 +113,10 @@ KEYS = (
     Key("proxy", "MESOS_GPU_PROXY", "Proxy for every request; `none` for none, whatever the environment says.", _proxy),
     Key("connect-timeout", "MESOS_GPU_CONNECT_TIMEOUT", f"Seconds to wait for a connection ({CONNECT_S:g}).", _seconds),
     Key("http-timeout", "MESOS_GPU_HTTP_TIMEOUT", f"Seconds to wait for an answer ({READ_S:g}).", _seconds),
-    Key("resident", "MESOS_GPU_RESIDENT", "Whether a helper process makes commands begin sooner (true).", _flag),
 )
 BY_NAME: Mapping[str, Key] = {key.name: key for key in KEYS}
+REMOVED = ("resident",)
+"""Keys of earlier versions. Files that have them are still read; the keys have no effect."""
 
 
 def shown(name: str, value: str) -> str:

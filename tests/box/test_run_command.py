@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +16,7 @@ from pathlib import Path
 import pytest
 
 from marathon_cli.oneoff import trace
-from marathon_cli.resident import place
-from marathon_cli.resident.ending import end_helpers
 from tests.support.box.live import LiveBox, nothing_left
-from tests.support.marathon_cli.residence import FRONT
-from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.root
 
@@ -128,61 +123,10 @@ def test_a_terminal_is_given_to_the_command_and_given_back(running: LiveBox) -> 
     assert running.ok("app", "list", "-q") == ""
 
 
-@pytest.fixture(scope="module")
-def resident(running: LiveBox) -> Iterator[dict[str, str]]:
-    """The environment of commands on the box that have a helper."""
-    with tempfile.TemporaryDirectory(prefix="mg-") as folder:
-        env = {name: value for name, value in running.env.items() if not name.startswith("PYTHON")}
-        env |= {"MESOS_GPU_RESIDENT": "1", "MESOS_GPU_RESIDENT_DIR": f"{folder}/r", "LANG": "C.UTF-8"}
-        try:
-            for _ in range(2):
-                subprocess.run([*FRONT, "ping"], env=env, cwd="/", check=True, capture_output=True, timeout=60)
-            path = place.path_of(env)
-            running.until("a helper listens", lambda: Path(f"{path}{place.SOCKET}").exists())
-            yield env
-        finally:
-            end_helpers(env)
-
-
-def installed(env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*FRONT, *words], env=env, cwd="/", capture_output=True, text=True, timeout=120, check=False)
-
-
-def test_a_helper_s_run_is_as_any_other(running: LiveBox, resident: dict[str, str]) -> None:
-    seen = installed(resident, "run", "--gpus", "2", "--", "sh", "-c", "nvidia-smi -L; echo b >&2; exit 7")
-    assert (seen.returncode, seen.stdout.count("GPU-"), seen.stderr) == (7, 2, "b\n")
-    assert installed(resident, "run", "--", "sh", "-c", "kill -KILL $$").returncode == 137
-    for words in (["app", "list"], ["gpu", "list"], ["ps"], ["get", "nodes"], ["why", "nothing"], ["--help"]):
-        alone, ours = running.cli(*words), installed(resident, *words)
-        assert (ours.returncode, ours.stdout, ours.stderr) == (alone.returncode, alone.stdout, alone.stderr), words
-
-    # Its stages are told to whoever asks, and the helper has them begin sooner; by how much is a benchmark's affair.
-    told = installed({**resident, trace.VARIABLE: f"{time.time()}"}, "run", "--", "true").stderr
-    assert [stage for stage, _ in trace.read(told)][:2] == ["program begun", "asked for"]
-    assert {"TASK_FINISHED", "removed"} <= {stage for stage, _ in trace.read(told)}
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-def test_a_helper_s_run_is_removed_whatever_ends_it(
-    running: LiveBox, resident: dict[str, str], number: signal.Signals
-) -> None:
-    """By kill -9, too, which its child hears as a terminal that is gone."""
-    command = [*FRONT, "run", "--", "sh", "-c", "echo begun; sleep 1000"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=resident, cwd="/", **pipes) as process:  # type: ignore[call-overload]
-        assert process.stdout.readline() == b"begun\n"
-        process.send_signal(number)
-        process.communicate(timeout=60)
-    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
-    running.until("the app is removed", lambda: running.ok("app", "list", "-q") == "")
-    running.until("all GPUs are free again", lambda: running.gpus_free() == 4)
-
-
-def test_a_terminal_is_given_where_a_helper_is_there_too(running: LiveBox, resident: dict[str, str]) -> None:
-    terminal = Terminal()
-    command = [*FRONT, "run", "-it", "--", "sh", "-c", "tty && read line && exit $line"]
-    with terminal.run(command, resident) as process:
-        terminal.until(b"/dev/pts/")
-        terminal.type(b"9\r")
-        assert terminal.end(process) == 9
-    running.until("the app is removed", lambda: running.ok("app", "list", "-q") == "")
+def test_the_stages_of_a_run_are_printed_on_request(running: LiveBox) -> None:
+    command = [sys.executable, "-m", "marathon_cli", "run", "--", "true"]
+    env = {**running.env, trace.VARIABLE: f"{time.time()}"}
+    printed = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True).stderr
+    stages = [stage for stage, _ in trace.read(printed)]
+    assert stages[:2] == ["program begun", "asked for"]
+    assert {"TASK_FINISHED", "removed"} <= set(stages)

@@ -115,7 +115,6 @@ class Reader:
         self._env = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("MESOS_", "MARATHON_"))},
             **{"HOME": str(folder), "MARATHON_URL": str(box.marathon_url), "PYTHONPATH": str(ROOT)},
-            "MESOS_GPU_RESIDENT": "0",
             **{"PATH": f"{programs}:{os.environ['PATH']}", "AGENT": agent.state()["id"]},
         }
         self._addresses = {

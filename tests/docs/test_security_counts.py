@@ -75,12 +75,6 @@ def of_wal(it: Counted) -> str:
     return f"{whole} that are whole, {it.cases('is_told', 'are_told')} that are not"
 
 
-def of_resident(it: Counted) -> str:
-    owners, false = it.text().count(", 65534, -1)"), it.cases("not_said_go", "has_said_go")
-    folders, users, kinds = (it.cases(word) for word in ("folder_that_others", "another_user", "another_kind"))
-    return f"{folders}, {owners}, {users}, {kinds} and {false}"
-
-
 def of_nothing_left(it: Counted) -> str:
     at_once = it.cases("it_has_just_begun_a_box", "given_up_as_it_has_just")
     return f"{at_once}, and {4 * it.cases('at_any_moment')} moments"
@@ -137,7 +131,6 @@ COUNTED: dict[str, Callable[[Counted], str]] = {
     "test_store_damage.py": lambda it: f"{len(it.of('RECORDS')) + 1} x {len(it.of('WAYS'))}",
     "test_damaged_state.py": lambda it: f"{len(it.of('KINDS'))} kinds of files in {len(it.of('WAYS'))} ways",
     "test_crashes.py": lambda it: f"{it.of('KILLS')} kills",
-    "test_resident.py": of_resident,
     "test_box_group.py": lambda it: (
         f"{it.cases('nothing_else', file=1)} actions before the lists, "
         f"{it.cases('means_another', file=1)} names that mean another"

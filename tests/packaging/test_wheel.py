@@ -123,7 +123,6 @@ def run(request: pytest.FixtureRequest, dist: Path, tmp_path: Path) -> Run:
     environment = tmp_path / "environment"
     subprocess.run([python, "-m", "venv", "--without-pip", environment], check=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "MESOS", "MARATHON"))}
-    clean["MESOS_GPU_RESIDENT"] = "0"
     clean["HOME"] = str(tmp_path)
 
     def called(program: str, *words: str | Path, **variables: str) -> str:

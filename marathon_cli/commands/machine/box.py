@@ -14,7 +14,6 @@ import click
 from marathon_cli.connection.box import SYSTEM_WORK_DIR, default_work_dir
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import debug_option, output_options, work_dir_option
-from marathon_cli.resident.ending import end_helpers
 from marathon_cli.screen.language import telling_output
 from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import Table, columns, say
@@ -155,7 +154,6 @@ def down(console: Console, keep_tasks: bool, purge: bool, yes: bool) -> int:
     with suppress(NotFound):
         local.down(work_dir, keep_tasks=False, for_ever=True)
     others = local.purge(work_dir)
-    end_helpers(os.environ)
     stays = f" What else lies there stays: {', '.join(others)}." if others else ""
     click.echo(f"Removed what the box kept in {work_dir}.{stays}")
     return 0

@@ -13,7 +13,6 @@ from marathon_cli.connection.box import SYSTEM_WORK_DIR, default_work_dir, is_up
 from marathon_cli.connection.profiles import ProfileStore
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import debug_option
-from marathon_cli.resident.ending import end_helpers
 from marathon_cli.screen.output import say
 from mesos_gpu.errors import BadInput
 
@@ -46,8 +45,6 @@ def uninstall(console: Console, yes: bool, dry_run: bool, prefixes: tuple[str, .
     by_hand = [f"{piece.path}  ({piece.what}): {piece.by_hand}" for piece in found if piece.by_hand]
     for line in [*by_hand, *_the_rest()]:
         click.echo(f"by hand  {line}")
-    if not dry_run and end_helpers(os.environ):
-        say("Ended the helper process that makes commands begin sooner.")
     if dry_run or not ours:
         return 0
     if not yes:

@@ -46,6 +46,10 @@ def test_a_file_is_read_with_comments_quotes_and_underscores() -> None:
     }
 
 
+def test_a_key_of_an_earlier_version_has_no_effect() -> None:
+    assert parse("[a]\nresident = false\nuser = ci\n", "f").profiles == {"a": {"user": "ci"}}
+
+
 def test_a_broken_file_is_refused_with_every_line_that_is_wrong() -> None:
     text = "user = x\n[a b]\n[a]\nnonsense\nmarathn-url = x\nuser = 1\nuser = 2\nhttp-timeout = soon\n"
     with pytest.raises(BadInput) as refused:
@@ -141,7 +145,6 @@ def test_the_folder_is_where_xdg_says() -> None:
 def config(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `mesos-gpu` with profiles of its own, and no variable that names a server."""
     monkeypatch.delenv("MARATHON_URL")
-    monkeypatch.delenv("MESOS_GPU_RESIDENT", raising=False)
     monkeypatch.setenv("MESOS_GPU_CONFIG_DIR", str(tmp_path / "config"))
     return run
 
