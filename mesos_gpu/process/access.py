@@ -31,7 +31,7 @@ ACCESS_FLAGS: Sequence[Flag] = (
     Flag("authenticate_http_readwrite", "boolean", False, "Let only callers that show who they are make changes."),
     Flag(
         "acls",
-        "text",
+        "path",
         None,
         "Who may do what: JSON as in Mesos, the path of a file with it, or file:///path; default: anybody, anything.",
     ),

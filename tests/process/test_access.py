@@ -7,10 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
+from mesos_gpu.agent.api import access as agent_access
+from mesos_gpu.agent.flags import FLAGS as AGENT_FLAGS
 from mesos_gpu.errors import BadFlag
+from mesos_gpu.master.api import access as master_access
+from mesos_gpu.master.flags import FLAGS as MASTER_FLAGS
+from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.mesos.security.authorization import Principal
-from mesos_gpu.process.access import LiveFiles, basic, open_acls, read_secrets
+from mesos_gpu.process.access import READWRITE, LiveFiles, basic, open_acls, read_secrets
 
 FLAGS = {"authorizers": "local", "authenticate": True}
 ANNA, BELA = "Basic YW5uYTpzZWNyZXQ=", "Basic YmVsYTpzZWNyZXQ="
@@ -56,6 +62,38 @@ def test_what_the_file_allows_now_is_allowed(tmp_path: Path) -> None:
     write(path, lists("bela"))
     live.look()
     assert may() == [False, True]
+
+
+@pytest.mark.parametrize("form", ["{path}", "file://{path}"])
+@pytest.mark.parametrize(
+    ("service", "known", "credentials_flag"),
+    [(agent_access, AGENT_FLAGS, "http_credentials"), (master_access, MASTER_FLAGS, "credentials")],
+    ids=["agent", "master"],
+)
+def test_a_changed_file_is_read_again_in_each_form_that_names_one(
+    tmp_path: Path, service: Any, known: Any, credentials_flag: str, form: str
+) -> None:
+    files = {"acls": lists, credentials_flag: credentials}
+    argv = ["--authenticate_http_readwrite", "--master=127.0.0.1:1", "--work_dir=/x"]
+    for flag, text in files.items():
+        write(tmp_path / flag, text("anna"))
+        argv.append(f"--{flag}={form.format(path=tmp_path / flag)}")
+    taken = {flag.name for flag in known}
+    argv = [word for word in argv if word[2:].partition("=")[0] in taken]
+    found = service.open_access(parse_flags(known, argv, {}, read_file=lambda path: Path(path).read_text()))
+
+    def allowed() -> list[bool]:
+        return [found.acls.approved("run_tasks", Principal(name), "root") for name in ("anna", "bela")]
+
+    def known_callers() -> list[bool]:
+        requests = [make_mocked_request("POST", "/", headers={"Authorization": words}) for words in (ANNA, BELA)]
+        return [found.gate.refusal(request, READWRITE) is None for request in requests]
+
+    assert (allowed(), known_callers()) == ([True, False], [True, False])
+    for flag, text in files.items():
+        write(tmp_path / flag, text("bela"))
+    found.live.look()
+    assert (allowed(), known_callers()) == ([False, True], [False, True])
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"run_taks": []}', lists("bela", permissive=True)])
