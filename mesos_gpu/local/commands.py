@@ -84,14 +84,15 @@ def with_switches(options: UpOptions) -> UpOptions:
 def down(work_dir: Path, keep_tasks: bool, *, for_ever: bool = False) -> int:
     """Stop the box of this work_dir; its tasks end too unless `keep_tasks`. Returns the exit status.
 
-    What comes back with the next box is told, unless this is `for_ever`.
+    Prints the apps that start again with the next box. With `for_ever` it does not, and leaves
+    tasks that have not ended to `purge`.
 
     Raises NotFound when no box runs there, Unavailable when it does not stop or tasks may run on that were to end.
     """
     records = Records(work_dir.expanduser().absolute())
     box = records.read()
     if box is None:
-        if not keep_tasks:
+        if not keep_tasks and not for_ever:
             check_ended(records.work_dir)
         raise NotFound(f"no box runs in {records.work_dir}; `mesos-gpu up` starts one")
     back = what_runs(box.marathon.url, None if box.open else credential(records.work_dir))
@@ -103,11 +104,13 @@ def down(work_dir: Path, keep_tasks: bool, *, for_ever: bool = False) -> int:
             if is_alive(service.pid, service.started):
                 _end(service.pid, signal.SIGTERM)
         records.remove()
+        if for_ever:
+            return 0
         raise Unavailable(
             "the box's supervisor had died, and its services with it; tasks may still run. "
             "`mesos-gpu up` takes them over again, and `mesos-gpu down` then ends them"
         )
-    if not keep_tasks:
+    if not keep_tasks and not for_ever:
         check_ended(records.work_dir)
     print("The box is down; its tasks run on." if keep_tasks else "The box is down, and its tasks have ended.")
     if back and not keep_tasks and not for_ever:

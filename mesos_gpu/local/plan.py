@@ -201,7 +201,7 @@ def agent_spec(options: UpOptions, gpus: GpuChoice, layout: Layout, seat: Seat) 
         f"--work_dir={options.work_dir / name}",
         f"--runtime_dir={runtime_dir(options.work_dir) / name}",
         f"--external_log_file={options.work_dir / 'log' / f'{name}.log'}",
-        f"--cgroups_root=mesos-{box_id(options.work_dir)}-{seat.number}",
+        f"--cgroups_root={cgroups_root(options.work_dir, seat.number)}",
         "--registration_backoff_factor=10ms",
         "--same_user_peers",
         "--image_providers=docker",
@@ -346,6 +346,11 @@ def _asking_marathon(options: UpOptions) -> Sequence[str]:
         f"--http_realm={REALM}",
         f"--login_hint={hint(options.work_dir)}",
     )
+
+
+def cgroups_root(work_dir: Path, number: int | str) -> str:
+    """Return the cgroup in which an agent has those of its containers."""
+    return f"mesos-{box_id(work_dir)}-{number}"
 
 
 def box_id(work_dir: Path, runtime: Path = RUNTIME) -> str:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mesos_gpu.container.cgroups import find_cgroups
 from mesos_gpu.errors import Conflict, NotFound, Unavailable
 from mesos_gpu.file_locks import locked
 from mesos_gpu.local import record
 from mesos_gpu.local.credentials import FOLDER
+from mesos_gpu.local.ending import LEFT_BEHIND_S
 from mesos_gpu.local.layouts import FILE as POOLS
 from mesos_gpu.local.members import FOLDER as MEMBERS
 from mesos_gpu.local.network import remove_network
-from mesos_gpu.local.plan import networks_dir, runtime_dir
+from mesos_gpu.local.plan import cgroups_root, networks_dir, runtime_dir
 
 LOCK = "lock"
 _AGENTS = "agent[0-9]*"
@@ -57,17 +60,13 @@ def kept(work_dir: Path) -> list[Kept]:
 
 
 def purge(work_dir: Path) -> list[str]:
-    """Remove what a box that is down keeps, and nothing else; return the names of what else lies in its work_dir.
+    """Kill the containers of a box that is down, and remove what it keeps and nothing else.
 
-    Raises Conflict while a box runs there or containers of it may still run, Unavailable.
+    Returns the names of the other files in its work_dir. Raises Conflict while a box runs there, and Unavailable when a
+    process does not end or a file cannot be removed.
     """
     with _locked(work_dir):
-        left = record.left_behind(runtime_dir(work_dir))
-        if left:
-            raise Conflict(
-                f"{len(left)} containers of the box may still run, so what is known of them is kept: "
-                "`mesos-gpu up` takes them over, and `mesos-gpu down --purge` then ends them"
-            )
+        _end_containers(work_dir)
         remove_network(work_dir)
         shutil.rmtree(runtime_dir(work_dir), ignore_errors=True)
         with suppress(OSError):
@@ -81,6 +80,45 @@ def purge(work_dir: Path) -> list[str]:
         with suppress(OSError):
             folder.rmdir()
     return sorted(path.name for path in work_dir.iterdir()) if work_dir.is_dir() else []
+
+
+def _end_containers(work_dir: Path) -> None:
+    """Kill every process in the cgroups of the agents, and remove the cgroups.
+
+    The cgroups decide and not the agents' records: a record can be of a container that has ended, or damaged.
+    Raises Unavailable that names the processes that do not end.
+    """
+    record.end_left_behind(runtime_dir(work_dir))
+    folders = [*work_dir.glob(_AGENTS), *runtime_dir(work_dir).glob(_AGENTS)]
+    roots = {cgroups_root(work_dir, folder.name.removeprefix("agent")) for folder in folders}
+    for root in sorted(roots):
+        try:
+            cgroups = find_cgroups(root)
+        except Unavailable:
+            return  # without cgroups no container ever ran
+        end = time.monotonic() + LEFT_BEHIND_S
+        while left := cgroups.containers():
+            for container_id in left:
+                cgroups.kill(container_id)
+                cgroups.remove(container_id)
+            if time.monotonic() > end:
+                pids = sorted(pid for container_id in left for pid in cgroups.pids(container_id))
+                raise Unavailable(
+                    f"cannot end {', '.join(map(_description, pids))}, of the containers in the cgroup {root}. Nothing "
+                    "was removed. A process in state D waits for a device or a file system: try again when it has ended"
+                )
+            time.sleep(0.01)
+        cgroups.remove_root()
+
+
+def _description(pid: int) -> str:
+    """Return the number, name and state of a process, such as `process 12 (python3, state D)`."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError:
+        return f"process {pid}"
+    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    return f"process {pid} ({fields['Name'].strip()}, state {fields['State'].split()[0]})"
 
 
 @contextmanager

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from collections.abc import Callable
 
 import pytest
+import requests
 
+from mesos_gpu.local.record import is_alive
 from tests.support.box.live import LiveBox
 
 pytestmark = pytest.mark.root
@@ -70,3 +75,34 @@ def test_what_comes_back_is_told_until_it_is_purged(new_box: LiveBox) -> None:
     box.ok("down", "--purge", "--yes")
     assert not box.work_dir.exists()
     assert "nothing of a box" in box.cli("down", "--purge", "--yes").stderr
+
+
+def kill_services(box: LiveBox) -> None:
+    """End the supervisor and every service, with no time to stop containers."""
+    noted = json.loads((box.work_dir / "box.json").read_text())
+    services = [noted, noted["master"], noted["marathon"], *noted["agents"]]
+    for service in services:
+        os.kill(service["pid"], signal.SIGKILL)
+    box.until("the services have ended", lambda: not any(is_alive(one["pid"], one["started"]) for one in services))
+
+
+@pytest.mark.parametrize(
+    "before", [lambda box: None, lambda box: box.ok("down"), kill_services], ids=["up", "down", "killed"]
+)
+def test_a_purge_ends_all_containers_and_always_finishes(new_box: LiveBox, before: Callable[[LiveBox], object]) -> None:
+    box = new_box
+    box.up("--gpu_driver=simulated", "--simulated_gpus=1")
+    box.add({"id": "a", "cmd": "sleep 1000 & sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 1})
+    launch = {
+        "container_id": {"value": "standalone"},
+        "command": {"value": "exit 0"},
+        "resources": [{"name": "cpus", "type": "SCALAR", "scalar": {"value": 0.1}}],
+    }
+    call = {"type": "LAUNCH_CONTAINER", "launch_container": launch}
+    url = box.status()["agents"][0]["url"] + "/api/v1"
+    requests.post(url, json=call, timeout=60).raise_for_status()
+    wait = {"type": "WAIT_CONTAINER", "wait_container": {"container_id": {"value": "standalone"}}}
+    requests.post(url, json=wait, timeout=60).raise_for_status()  # it has ended, and nobody removes it
+    before(box)
+    box.ok("down", "--purge", "--yes")
+    assert not box.work_dir.exists()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from pathlib import Path
 
 import pytest
 
-from mesos_gpu.errors import Conflict, NotFound
+from mesos_gpu.errors import Conflict, NotFound, Unavailable
 from mesos_gpu.local import purging
 from mesos_gpu.local.purging import kept, purge
 
@@ -77,9 +78,47 @@ def test_a_box_that_runs_is_not_purged(work_dir: Path) -> None:
     assert (work_dir / "marathon").is_dir()
 
 
-def test_records_of_containers_that_may_still_run_are_kept(work_dir: Path, runtime: Path) -> None:
+def test_records_without_processes_do_not_prevent_a_purge(work_dir: Path, runtime: Path) -> None:
     (runtime / "agent1" / "containers").mkdir(parents=True)
-    (runtime / "agent1" / "containers" / "c.json").touch()
-    with pytest.raises(Conflict, match="may still run"):
+    (runtime / "agent1" / "containers" / "damaged.json").touch()
+    assert purge(work_dir) == []
+
+
+class Cgroups:
+    """The cgroups of one agent, whose processes end after some kills, or never."""
+
+    def __init__(self, kills: int) -> None:
+        self.left = kills
+
+    def containers(self) -> frozenset[str]:
+        return frozenset({"c"} if self.left else ())
+
+    def pids(self, _: str) -> frozenset[int]:
+        return frozenset({os.getpid()})
+
+    def kill(self, _: str) -> None:
+        self.left -= 1
+
+    def remove(self, _: str) -> bool:
+        return self.left == 0
+
+    def remove_root(self) -> None:
+        assert self.left == 0
+
+
+@pytest.mark.parametrize("kills", [1, 3])
+def test_processes_of_containers_are_killed_until_none_is_left(
+    work_dir: Path, monkeypatch: pytest.MonkeyPatch, kills: int
+) -> None:
+    monkeypatch.setattr(purging, "find_cgroups", lambda _: Cgroups(kills))
+    assert purge(work_dir) == []
+
+
+def test_a_process_that_does_not_end_is_named_and_nothing_is_removed(
+    work_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purging, "find_cgroups", lambda _: Cgroups(-1))
+    monkeypatch.setattr(purging, "LEFT_BEHIND_S", 0.0)
+    with pytest.raises(Unavailable, match=rf"process {os.getpid()} \(\S+, state R\)"):
         purge(work_dir)
     assert (work_dir / "agent1").is_dir()

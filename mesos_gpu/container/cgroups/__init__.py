@@ -74,6 +74,9 @@ class Cgroups(Protocol):
     def remove(self, container_id: ContainerId) -> bool:
         """Remove it, in all hierarchies; False while processes are still in it."""
 
+    def containers(self) -> frozenset[ContainerId]:
+        """Return the containers that have a cgroup in any hierarchy, without those nested in them."""
+
     def remove_root(self) -> None:
         """Remove the root cgroup if nothing is in it."""
 

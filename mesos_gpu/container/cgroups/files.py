@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from mesos_gpu.errors import Unavailable
+from mesos_gpu.mesos.ids import ContainerId
 
 Statistics = dict[str, float | int]
 """Numbers of one container by the field names of Mesos' ResourceStatistics."""
@@ -77,6 +78,14 @@ def _process_of(thread: int) -> int | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     return int(status.partition("\nTgid:")[2].split(maxsplit=1)[0])
+
+
+def names_of_cgroups(folder: Path) -> frozenset[ContainerId]:
+    """Return the names of the cgroups in a cgroup, none where that does not exist. Raises OSError."""
+    try:
+        return frozenset(ContainerId(below.name) for below in folder.iterdir() if below.is_dir())
+    except FileNotFoundError:
+        return frozenset()
 
 
 def remove_tree(folder: Path) -> bool:

@@ -12,6 +12,7 @@ from mesos_gpu.container.cgroups.files import (
     Statistics,
     make_like_parent,
     make_root,
+    names_of_cgroups,
     read_number,
     read_pids,
     read_table,
@@ -136,6 +137,10 @@ class CgroupsV1:
     def remove(self, container_id: ContainerId) -> bool:
         """Remove it from all hierarchies; False while one is busy."""
         return all([remove_tree(folder) for folder in self._folders(container_id)])
+
+    def containers(self) -> frozenset[ContainerId]:
+        """Return the containers that have a cgroup in any hierarchy, without those nested in them."""
+        return frozenset().union(*(names_of_cgroups(mount / self._root) for mount in self._mounts))
 
     def remove_root(self) -> None:
         """Remove the root cgroup from the hierarchies where nothing is in it."""

@@ -12,6 +12,7 @@ from mesos_gpu.container.cgroups.files import (
     Statistics,
     make_fit,
     make_root,
+    names_of_cgroups,
     read_number,
     read_pids,
     read_table,
@@ -113,6 +114,10 @@ class CgroupsV2:
     def remove(self, container_id: ContainerId) -> bool:
         """Remove it; False while it is busy."""
         return remove_tree(self._root / cgroup_of(container_id))
+
+    def containers(self) -> frozenset[ContainerId]:
+        """Return the containers that have a cgroup, without those nested in them."""
+        return names_of_cgroups(self._root)
 
     def remove_root(self) -> None:
         """Remove the root cgroup if nothing is in it."""
