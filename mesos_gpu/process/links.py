@@ -104,6 +104,8 @@ class Links:
         self._links: dict[Address, _Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._connected: set[_Link] = set()
+        self._unreachable: set[Address] = set()
+        """Addresses that the last attempt to connect to failed: the log says so once."""
         self._stopped = False
 
     def link(self, owner: str, to: Pid) -> None:
@@ -155,9 +157,12 @@ class Links:
                     await self._tls.connect(lambda: link, to.address, to.host)
             except (OSError, Unavailable) as error:
                 why = error.strerror if isinstance(error, OSError) else None
-                log.warning("cannot connect to %s:%d: %s", *to.address, why or error)
+                level = logging.DEBUG if to.address in self._unreachable else logging.WARNING
+                log.log(level, "cannot connect to %s:%d: %s", *to.address, why or error)
+                self._unreachable.add(to.address)
                 link.fail()
             else:
+                self._unreachable.discard(to.address)
                 self._connected.add(link)
                 link.gone.add_done_callback(lambda _: self._connected.discard(link))
 
