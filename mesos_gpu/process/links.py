@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 Address = tuple[str, int]
 GOODBYE_S = 2.0
 """How long a stop waits for the other ends of connections that were closed."""
+REMEMBERED_FAILURES = 1024
 
 
 class _Link(asyncio.Protocol):
@@ -105,7 +106,7 @@ class Links:
         self._tasks: set[asyncio.Task[None]] = set()
         self._connected: set[_Link] = set()
         self._unreachable: set[Address] = set()
-        """Addresses that the last attempt to connect to failed: the log says so once."""
+        """Addresses that could not be connected to last time; the log names each once until it can be reached again."""
         self._stopped = False
 
     def link(self, owner: str, to: Pid) -> None:
@@ -159,6 +160,8 @@ class Links:
                 why = error.strerror if isinstance(error, OSError) else None
                 level = logging.DEBUG if to.address in self._unreachable else logging.WARNING
                 log.log(level, "cannot connect to %s:%d: %s", *to.address, why or error)
+                if len(self._unreachable) >= REMEMBERED_FAILURES:
+                    self._unreachable.clear()
                 self._unreachable.add(to.address)
                 link.fail()
             else:

@@ -105,10 +105,10 @@ def _executor_may_launch(frameworks: Frameworks, container: ContainerId, call: M
     user = (call.get("command") or {}).get("user", own_user)
     infos = [_linux_info(info) for info in (run.info, *tasks)]
     asked = _linux_info(call)
+    if asked.get("seccomp") not in (None, *(info.get("seccomp") for info in infos)):
+        return False
     allowed = {name for info in infos for name in _capabilities(info)}
-    return (own_user == ROOT or (user in users and allowed.issuperset(_capabilities(asked)))) and asked.get(
-        "seccomp"
-    ) in (None, *(info.get("seccomp") for info in infos))
+    return own_user == ROOT or (user in users and allowed.issuperset(_capabilities(asked)))
 
 
 def _linux_info(info: Mapping[str, Any]) -> Mapping[str, Any]:
