@@ -121,7 +121,7 @@ class RunningMaster:
         self.leadership.take()
         self.link.listen()
         self.engine.start()
-        self.link.call_back()
+        self.link.await_recovered()
         self.engine.every(self._configuration.registry_gc_interval_s, CollectRegistry())
         state, pid = self.engine.state, self.endpoint.pid(PROCESS_ID)
         log.info("master %s leads at %s, %d agents in the registry", state.id, pid, len(state.recovered))

@@ -31,6 +31,8 @@ class Gate:
         if realm is None:
             return None
         principal = realm.authenticate(header(request, "Authorization"), time.time())
+        if principal is None and not realm.required:
+            return None
         if principal is None:
             answer = error_response(401, realm.refusal if self._hint is None else f"{realm.refusal}\n{self._hint}")
             answer.headers["WWW-Authenticate"] = realm.challenge

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 Address = tuple[str, int]
 GOODBYE_S = 2.0
 """How long a stop waits for the other ends of connections that were closed."""
+REMEMBERED_FAILURES = 1024
 
 
 class _Link(asyncio.Protocol):
@@ -104,6 +105,8 @@ class Links:
         self._links: dict[Address, _Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._connected: set[_Link] = set()
+        self._unreachable: set[Address] = set()
+        """Addresses that could not be connected to last time; the log names each once until it can be reached again."""
         self._stopped = False
 
     def link(self, owner: str, to: Pid) -> None:
@@ -155,9 +158,14 @@ class Links:
                     await self._tls.connect(lambda: link, to.address, to.host)
             except (OSError, Unavailable) as error:
                 why = error.strerror if isinstance(error, OSError) else None
-                log.warning("cannot connect to %s:%d: %s", *to.address, why or error)
+                level = logging.DEBUG if to.address in self._unreachable else logging.WARNING
+                log.log(level, "cannot connect to %s:%d: %s", *to.address, why or error)
+                if len(self._unreachable) >= REMEMBERED_FAILURES:
+                    self._unreachable.clear()
+                self._unreachable.add(to.address)
                 link.fail()
             else:
+                self._unreachable.discard(to.address)
                 self._connected.add(link)
                 link.gone.add_done_callback(lambda _: self._connected.discard(link))
 

@@ -31,7 +31,7 @@ from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.authorization import ENDPOINTS, OPEN, Acls
 from mesos_gpu.mesos.security.viewing import Viewer
-from mesos_gpu.process.authentication import Gate, viewer_of
+from mesos_gpu.process.authentication import Gate, principal_of, viewer_of
 from mesos_gpu.process.build import build
 from mesos_gpu.process.files_api import FilesApi
 from mesos_gpu.process.http import error_response, json_response, make_app
@@ -80,6 +80,8 @@ class Parts(Struct, frozen=True):
     """Those that Mesos does not have: GET and HEAD."""
     called: Mapping[str, Handler] = field(default_factory=dict)
     """Endpoints that look at the method themselves."""
+    for_executors: frozenset[str] = frozenset()
+    """Endpoints that executors can use with their tokens; all others answer them with 403."""
     home: Callable[[web.Request, bool], web.Response | None] | None = None
     """What a browser finds at `/`, None for a program; told whether who asks may see frameworks and agents."""
 
@@ -169,6 +171,9 @@ class OperatorFrame:
             refusal = self._gate.refusal(request, self._parts.use_of(name, request.method))
             if refusal is not None:
                 return refusal
+            principal = principal_of(request)
+            if principal is not None and principal.is_executor and name not in self._parts.for_executors:
+                raise Forbidden
             if f"/{name}" in ENDPOINTS and not self.viewer(request).may("get_endpoints", f"/{name}"):
                 raise Forbidden
             return await handler(request)

@@ -1,4 +1,4 @@
-"""Every endpoint of master, agent and Marathon, asked by nobody, a stranger, somebody else, and who may.
+"""Every endpoint of master, agent and Marathon, asked by nobody, a stranger, somebody else, an executor, and who may.
 
 The endpoints are those that the running services name. DOORS=FILE writes the table of
 docs/reference/endpoints.md.
@@ -27,6 +27,7 @@ import pytest
 from mesos_gpu.marathon.api.application import make_api
 from mesos_gpu.marathon.engine.election import Election
 from mesos_gpu.marathon.engine.metrics import Metrics
+from mesos_gpu.mesos.security.authentication import make_token
 from tests.support.container.waiting import until
 
 pytestmark = pytest.mark.root
@@ -46,6 +47,8 @@ TOKEN_ONLY = {"api/v1/executor"}
 """Who may do anything else has no token of an executor."""
 FROM_THE_PAGE = "/ui/api/"
 """These want a header that only our page sends, and answer 403 without it."""
+OF_EXECUTORS = {"api/v1", "api/v1/executor"}
+"""The only endpoints of an agent that an executor's token opens."""
 UNANSWERED = {"/v2/events", "/ui/api/master/events"}
 """Streams, which would not end; the refusals are looked at all the same."""
 
@@ -70,7 +73,7 @@ SHOWN = frozenset(
 
 @dataclass(frozen=True)
 class Door:
-    """One endpoint by one method, and how each of four callers is answered."""
+    """One endpoint by one method, and how each of five callers is answered."""
 
     service: str
     path: str
@@ -78,6 +81,7 @@ class Door:
     nobody: int
     wrong: int
     other: tuple[int, bytes]
+    executor: int
     right: int
 
 
@@ -202,15 +206,18 @@ async def _marathons_routes() -> set[tuple[str, str]]:
 def doors(service: Service) -> Iterator[Door]:
     # What would end the service or fill a disk for who may is asked by the others alone.
     harmful = {"/v2/leader", "images/pull"}
+    # The agent signs tokens with this key; masters and Marathon accept none.
+    token = make_token({"fid": "f", "eid": "e", "cid": "c"}, SECRETS["ops"].encode())
     for path, method in endpoints(service):
         place = path.replace("{", "").replace("}", "").replace("*", "x").split(":")[0]
         url = f"{service.url}/{place.lstrip('/')}"
         nobody, _ = ask(url, method, {})
         wrong, _ = ask(url, method, basic("ops", "guess"))
         other = ask(url, method, basic("other", SECRETS["other"])) if path not in UNANSWERED else (401, b"")
+        executor, _ = ask(url, method, {"Authorization": f"Bearer {token}"})
         unanswered = path in UNANSWERED or (path in harmful and method != "GET")
         right = 0 if unanswered else ask(url, method, basic("ops", SECRETS["ops"]))[0]
-        yield Door(service.name, path, method, nobody, wrong, other, right)
+        yield Door(service.name, path, method, nobody, wrong, other, executor, right)
 
 
 def test_every_endpoint_by_every_caller(services: dict[str, Service], tmp_path: Path) -> None:
@@ -227,6 +234,9 @@ def test_every_endpoint_by_every_caller(services: dict[str, Service], tmp_path: 
         closed = door.path not in ASKED_OF_NOBODY[door.service]
         if closed and not (door.nobody == door.wrong == 401):
             wrong.append(("open to strangers", door))
+        of_executors = door.service == "agent" and door.path in OF_EXECUTORS
+        if closed and not of_executors and door.executor != (403 if door.service == "agent" else 401):
+            wrong.append(("open to executors", door))
         if not closed and 401 in (door.nobody, door.wrong):
             wrong.append(("asks who asks", door))
         if (door.right == 401) is not (door.path in TOKEN_ONLY):
@@ -269,8 +279,8 @@ def is_shown(door: Door) -> bool:
     return door.service != "marathon" and door.path in SHOWN
 
 
-def answers(door: Door) -> tuple[int, int, int, int]:
-    return door.nobody, door.wrong, door.other[0], door.right
+def answers(door: Door) -> tuple[int, ...]:
+    return door.nobody, door.wrong, door.other[0], door.executor, door.right
 
 
 def to_strangers(page: str) -> list[tuple[str, ...]]:
@@ -286,11 +296,11 @@ def table(found: list[Door]) -> str:
         "",
         "Made by `DOORS=docs/reference/endpoints.md python -m pytest tests/box/test_every_door.py`, which asks each",
         "endpoint of running services with all walls up: without credentials, with a wrong secret, as another",
-        "principal that the lists (`--acls`) give nothing, and as one that may all; with an empty object as the body.",
-        "0: not asked. Marathon knows one user.",
+        "principal that the lists (`--acls`) give nothing, with the token of an executor, and as one that may all;",
+        "with an empty object as the body. 0: not asked. Marathon knows one user.",
         "",
-        "| service | endpoint | method | nobody | wrong | another | right |",
-        "|---|---|---|---|---|---|---|",
+        "| service | endpoint | method | nobody | wrong | another | executor | right |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for door in found:
         if door.right != 405 and (door.method == "GET" or not is_shown(door)):

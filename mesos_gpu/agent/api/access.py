@@ -93,9 +93,10 @@ def open_access(flags: Mapping[str, Any]) -> Access:
     live = LiveFiles()
     secrets = read_secrets("http_credentials", flags["http_credentials"], live)
     realms = {
-        use: Realm(name, _authenticators(flags, use, flag, secrets, key))
+        # A token that an executor shows identifies it, also where executors without one are let in.
+        use: Realm(name, _authenticators(flags, use, flag, secrets, key), required=flags[flag])
         for use, (flag, name) in _REALMS.items()
-        if flags[flag]
+        if flags[flag] or (use == EXECUTORS and key is not None)
     }
     return Access(Gate(realms, flags["login_hint"]), open_acls(flags, "authorizer", WALLS, live), key, live)
 

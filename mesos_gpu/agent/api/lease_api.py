@@ -52,12 +52,12 @@ class LeaseApi:
         return json_response(self._desk().driver(), request=request)
 
     async def _leases(self, request: web.Request) -> web.Response:
+        if request.method not in ("GET", "HEAD") and not self._viewer_of(request).may(TAKES_GPUS):
+            raise Forbidden("Not authorized to lend or take back GPUs of this agent")
         if self._agent.desk is None and request.method == "GET":
             return json_response([], request=request)
         desk = self._desk()
         named = request.match_info["path"].rpartition(_PATH)[2].strip("/")
-        if request.method not in ("GET", "HEAD") and not self._viewer_of(request).may(TAKES_GPUS):
-            raise Forbidden("Not authorized to lend or take back GPUs of this agent")
         match request.method, bool(named):
             case "GET", False:
                 return json_response([desk.shown(lease) for lease in desk.lender.leases], request=request)

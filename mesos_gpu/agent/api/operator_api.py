@@ -67,6 +67,7 @@ class OperatorApi:
             post=agent.post,
             ready=lambda: agent.takes_executors,
             pid_of=agent.containers.pid_of,
+            issues_tokens=lambda: agent.state.identity.executor_key is not None,
         )
         self._frame = OperatorFrame(
             Parts(
@@ -91,6 +92,7 @@ class OperatorApi:
                     **leases.called(),
                     **stored.called(),
                 },
+                for_executors=permissions.EXECUTOR_ENDPOINTS,
                 home=self._home,
             ),
             gate=gate,

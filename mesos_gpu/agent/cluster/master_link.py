@@ -61,10 +61,14 @@ class Welcome(Struct, frozen=True):
 
 
 class Ping(Struct, frozen=True):
-    """The master's observer asks whether we are there; the answer goes to `sender`."""
+    """An observer of agents asks whether this one is alive; the answer goes to `sender`.
+
+    `ours`: the observer is the current master's. What another master thinks of this agent changes nothing here.
+    """
 
     sender: Pid
     connected: bool
+    ours: bool
 
 
 class LinkBroke(Struct, frozen=True):
@@ -250,7 +254,10 @@ class MasterLink:
         try:
             document = decode_to_v1(message.name, message.body)
             if name == "PingSlaveMessage":
-                self._deliver(Ping(message.sender, bool(document["connected"])))
+                connected, ours = bool(document["connected"]), self._is_of_master(message.sender)
+                if not connected and not ours:
+                    log.warning("%s, which is not our master, takes this agent for disconnected", message.sender)
+                self._deliver(Ping(message.sender, connected, ours))
             elif name == "FrameworkToExecutorMessage":
                 pid = None if message.sender == self.master else str(message.sender)
                 self._deliver(ev.FrameworkMessage(_executor_of(document), document["data"], pid))
@@ -259,6 +266,10 @@ class MasterLink:
                     self._deliver(incoming)
         except ProtocolError as error:
             log.warning("ignoring a message from %s: %s", message.sender, error)
+
+    def _is_of_master(self, sender: Pid) -> bool:
+        """Return whether a process is the master's: its observers have pids of their own at the master's address."""
+        return self.master is not None and sender.address == self.master.address
 
 
 def _slave_info(info: Document) -> Document:
@@ -403,6 +414,6 @@ _READERS: Mapping[str, Callable[[Document], Sequence[Incoming]]] = {
     "AcknowledgeOperationStatusMessage": _operation_acknowledged,
     "ReconcileOperationsMessage": _reconcile_operations,
 }
-# Mesos does not check who sent these; a stranger can do no harm with a ping, and scheduler drivers write to their
+# Pings are answered whoever sends them, as in Mesos, but count only from the master. Scheduler drivers write to their
 # executors themselves: that the sender is the framework's is seen to where it is known.
 _FROM_ANYONE = frozenset({"PingSlaveMessage", "FrameworkToExecutorMessage"})

@@ -208,6 +208,7 @@ class Membership:
         tries = self.registration.tries
         if tries % TRIES_BEFORE_A_WORD == 0:
             self.doubt()
+        if tries >= TRIES_BEFORE_A_WORD and tries & (tries - 1) == 0:  # 4, 8, 16, ...: rarely during a long absence
             log.warning(
                 "no answer from %s after %d tries: is a master running there, is that the very address it calls its "
                 "own, and can it reach %s? It refuses silently; its log has the reason",

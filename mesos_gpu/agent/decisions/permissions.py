@@ -6,7 +6,7 @@ src/authorizer/local/authorizer.cpp (whose user counts for which action).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.agent.decisions.frameworks import Frameworks
@@ -33,10 +33,14 @@ _CONTAINERS = {
 }
 
 ROOT = "root"
+EXECUTOR_ENDPOINTS = frozenset({"api/v1/executor", "api/v1"})
+"""The endpoints that executors can use; calls to /api/v1 are then authorized by `executor_may`."""
 
 
 def may(viewer: Viewer, frameworks: Frameworks, kind: str, body: Mapping[str, Any]) -> bool:
     """Return whether somebody may make a v1 call of this kind. What only shows things is filtered instead."""
+    if viewer.principal is not None and viewer.principal.is_executor:
+        return executor_may(viewer.acls, viewer.principal, frameworks, kind, body)
     if kind in _WITHOUT_OBJECT:
         return viewer.may(_WITHOUT_OBJECT[kind])
     if kind not in _LAUNCHES and kind not in _CONTAINERS:
@@ -52,31 +56,70 @@ def may(viewer: Viewer, frameworks: Frameworks, kind: str, body: Mapping[str, An
             return False
         if "command" not in body:
             return True
-        asked = body["command"].get("user")
-        if who is not None and who.claims and not _executor_may_be(frameworks, root, asked):
-            return False
         # Who names no user gets the parent's (launching/nested.py).
-        return approved(f"{_LAUNCHES[kind]}_as_user", who, asked or user, container=root)
+        return approved(f"{_LAUNCHES[kind]}_as_user", who, body["command"].get("user") or user, container=root)
     action = _CONTAINERS[kind]
     if not action.startswith("attach"):
         action += "_nested_containers" if is_nested(name) else "_standalone_containers"
     return approved(action, who, user, container=root)
 
 
-def _executor_may_be(frameworks: Frameworks, container: ContainerId, user: str | None) -> bool:
-    """Return whether an executor, known by its token, may launch as this user in its container.
+def executor_may(acls: Acls, executor: Principal, frameworks: Frameworks, kind: str, body: Mapping[str, Any]) -> bool:
+    """Return whether an executor, known by its token, may make a v1 call: the only rule for executors.
 
-    Mesos asks only whose container it is, so a token that was stolen starts root. Here an executor has the rights of
-    its framework's user, of its own, and of those that its tasks name, which `run_tasks` was asked about; root has all.
+    It can launch, wait for, kill, remove and enter containers below its own, and read the output of its own; every
+    other call is refused, also without --acls. What it launches has no more privileges than its tasks.
+    Source: Mesos src/authorizer/local/authorizer.cpp (LocalImplicitExecutorObjectApprover).
+    """
+    if kind not in _LAUNCHES and kind not in _CONTAINERS:
+        return False
+    name = container_name(body["container_id"])
+    if kind in _LAUNCHES:
+        action = f"{_LAUNCHES[kind]}_as_user"
+    else:
+        verb = _CONTAINERS[kind]
+        action = verb if verb.startswith("attach") else f"{verb}_nested_containers"
+    if not is_nested(name) and kind != "ATTACH_CONTAINER_OUTPUT":
+        return False
+    root = top_level(name)
+    if not acls.approved(action, executor, container=root):
+        return False
+    return kind not in _LAUNCHES or _executor_may_launch(frameworks, root, body)
+
+
+def _executor_may_launch(frameworks: Frameworks, container: ContainerId, call: Mapping[str, Any]) -> bool:
+    """Return whether an executor may launch this in its container: as its user, with the privileges of its tasks.
+
+    Mesos checks only that the container is the executor's, so a stolen token starts root there. Here the user is that
+    of the executor, or one that a task of it names; `run_tasks` has authorized those. Capabilities and seccomp
+    settings are those that the executor or a task of it asks for. An executor that runs as root has all users, and
+    all capabilities that containers can have.
     """
     found = _find(frameworks, container)
-    if user is None or found is None:
-        return True
+    if found is None:
+        return False
     framework, run = found
-    users = {framework.info["user"], user_of(command_of(run), framework.info)}
-    if isinstance(run, Executor):
-        users.update(filter(None, (user_of_task(task.info) for task in framework.hosted_by(run))))
-    return user in users or user_of(command_of(run), framework.info) == ROOT
+    own_user = user_of(command_of(run), framework.info)
+    tasks = [task.info for task in framework.hosted_by(run)] if isinstance(run, Executor) else []
+    users = {own_user, *filter(None, map(user_of_task, tasks))}
+    user = (call.get("command") or {}).get("user", own_user)
+    infos = [_linux_info(info) for info in (run.info, *tasks)]
+    asked = _linux_info(call)
+    if asked.get("seccomp") not in (None, *(info.get("seccomp") for info in infos)):
+        return False
+    allowed = {name for info in infos for name in _capabilities(info)}
+    return own_user == ROOT or (user in users and allowed.issuperset(_capabilities(asked)))
+
+
+def _linux_info(info: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = (info.get("container") or {}).get("linux_info") or {}
+    return found
+
+
+def _capabilities(linux_info: Mapping[str, Any]) -> Sequence[str]:
+    """Return the effective capabilities that a container asks for (launching/task_limits.py)."""
+    asked = linux_info.get("effective_capabilities") or linux_info.get("capability_info") or {}
+    return tuple(asked.get("capabilities", ()))
 
 
 def owner_of(frameworks: Frameworks, container: ContainerId) -> str | None:
@@ -135,11 +178,19 @@ def run_refusal(acls: Acls, framework: Framework, info: TaskInfo) -> str | None:
 
 
 def claims_problem(
-    principal: Principal | None, framework: FrameworkId, executor: ExecutorId, container: ContainerId
+    principal: Principal | None,
+    framework: FrameworkId,
+    executor: ExecutorId,
+    container: ContainerId,
+    *,
+    needs_token: bool = False,
 ) -> str | None:
-    """Return why somebody is not the executor that he speaks for, in Mesos' words; None when he is, or nobody asks."""
+    """Return why a caller is not the executor that it speaks for, in Mesos' words; None if it is, or is not asked.
+
+    `needs_token`: this executor always sends its token, so a caller without one is not that executor.
+    """
     if principal is None:
-        return None
+        return "This executor must send the token that it was given" if needs_token else None
     said = f"Authenticated principal '{principal}' does not contain"
     if principal.claims.get("fid") != framework:
         return f"{said} an 'fid' claim with the framework ID {framework}, which is set in the call"

@@ -1,7 +1,8 @@
 """The agent's standing with its master, as a table: who is tried when, and what makes it try again.
 
 Source: Mesos src/slave/slave.cpp (detected, authenticate, doReliableRegistration, ping, pingTimeout). One difference:
-Mesos only logs a broken link to the master and waits for the ping watch (75 s); we try again at once, with back-off.
+Mesos only logs a broken link to the master and waits for the ping watch (75 s). Here a broken link starts another
+registration, and as long as the link cannot be made, the back-off does not grow.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from msgspec.structs import replace
 
 RETRY_MAX_S = 60.0
 DEFAULT_PING_TIMEOUT_S = 75.0
+UNREACHABLE_RETRY_S = 1.0
+"""The least bound of the time between two tries while no connection to the master can be made."""
 SMALL_BACKOFF_S = 0.1
 """A `--registration_backoff_factor` up to this makes the first try immediate."""
 
@@ -111,6 +114,17 @@ def _try(registration: Registration, now_s: float, dice: float) -> Step:
     return after, (Todo.LINK_AND_REGISTER,)
 
 
+def _retry_soon(registration: Registration, now_s: float, dice: float) -> Step:
+    """Nothing listens at the master's address: try again within the bound of a first try, however long that lasts.
+
+    The back-off protects a master that is slow to answer. After a long absence of the master, its agents register
+    again within this bound, spread over it.
+    """
+    soon_s = now_s + max(2.0 * registration.backoff_s, UNREACHABLE_RETRY_S) * max(dice, 0.1)
+    due_s = soon_s if registration.try_due_s is None else min(registration.try_due_s, soon_s)
+    return replace(registration, try_due_s=due_s), ()
+
+
 def _hurry(registration: Registration, now_s: float, dice: float) -> Step:
     """A master that pings us is there: do not sit out a long back-off."""
     return replace(registration, tries=0, try_due_s=now_s), ()
@@ -154,7 +168,7 @@ TABLE: Mapping[tuple[Standing, Cause], Callable[[Registration, float, float], St
     (Standing.TRYING, Cause.PINGED): _nothing,
     (Standing.TRYING, Cause.PINGED_AS_STRANGER): _hurry,
     (Standing.TRYING, Cause.PING_MISSED): _nothing,
-    (Standing.TRYING, Cause.LINK_BROKE): _nothing,
+    (Standing.TRYING, Cause.LINK_BROKE): _retry_soon,
     (Standing.TRYING, Cause.AUTHENTICATED): _hurry,
     (Standing.TRYING, Cause.CHANGED): _hurry,
     (Standing.REGISTERED, Cause.DETECTED): _seek,

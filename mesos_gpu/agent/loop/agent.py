@@ -386,7 +386,8 @@ class Agent:
                 self._welcomed(incoming)
             case Ping():
                 self._link.pong(incoming.sender)
-                self.membership.happened(Cause.PINGED if incoming.connected else Cause.PINGED_AS_STRANGER)
+                if incoming.ours:
+                    self.membership.happened(Cause.PINGED if incoming.connected else Cause.PINGED_AS_STRANGER)
             case LinkBroke():
                 self.membership.happened(Cause.LINK_BROKE)
             case ev.RunTask() | ev.Acknowledged() | OperationAcknowledged() if not self.membership.takes(incoming):

@@ -16,7 +16,7 @@ from mesos_gpu.agent.decisions.frameworks import Frameworks
 from mesos_gpu.agent.decisions.permissions import claims_problem
 from mesos_gpu.agent.launching.nested import container_name
 from mesos_gpu.agent.model import events as ev
-from mesos_gpu.agent.model.executors import ExecutorKey, Stage
+from mesos_gpu.agent.model.executors import DEFAULT, ExecutorKey, Stage
 from mesos_gpu.mesos import messages, recordio
 from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import ContainerId
@@ -130,7 +130,8 @@ class ExecutorApi:
     """The endpoint. `frameworks` are only read; what happens is posted.
 
     `ready` says whether recovery has come that far. `pid_of` gives the init of a container by its id, nested ones
-    included, or None.
+    included, or None. `issues_tokens` says whether this agent gives executors tokens: the default executor, which
+    always sends its own, is then not believed without.
     """
 
     def __init__(
@@ -141,7 +142,9 @@ class ExecutorApi:
         post: Callable[[ev.Event], None],
         ready: Callable[[], bool],
         pid_of: Callable[[ContainerId], int | None],
+        issues_tokens: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._issues_tokens = issues_tokens
         self._frameworks, self._streams, self._post = frameworks, streams, post
         self._ready, self._pid_of = ready, pid_of
 
@@ -162,7 +165,13 @@ class ExecutorApi:
             executor = self._frameworks.executor(key)
             if executor is None:
                 raise refuse(400, "Executor cannot be found")
-            problem = claims_problem(principal_of(request), key.framework, key.executor, executor.container_id)
+            problem = claims_problem(
+                principal_of(request),
+                key.framework,
+                key.executor,
+                executor.container_id,
+                needs_token=self._issues_tokens() and executor.info.get("type") == DEFAULT,
+            )
             if problem is not None:
                 raise refuse(403, problem)
             if call["type"] == "SUBSCRIBE":

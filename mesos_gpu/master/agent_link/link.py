@@ -95,17 +95,16 @@ class AgentLink:
         self._limit.stop()
         self._endpoint.terminate(PROCESS_ID)
 
-    def call_back(self) -> None:
-        """Have the agents that the registry knows re-register now, instead of when their own patience ends.
+    def await_recovered(self) -> None:
+        """Wait for the agents of the registry to re-register; those that do not in time become unreachable.
 
-        A ping that says `connected=false` does that; it is repeated until they are back or given up.
+        They are not pinged before: by now an agent may belong to another master, or another process have its address.
+        Source: Mesos src/master/master.cpp, Master::_recover (recoveredTimer).
         """
-        for agent_id, known in self._engine.state.recovered.items():
-            self._watch(agent_id, known.pid)
         self._absences.begin()
 
     def observe(self, agent_id: AgentId) -> None:
-        """Link to an agent and ping it from now on."""
+        """Link to an agent that has just registered, and ping it from now on."""
         self._absences.back(agent_id)
         pid = self._engine.state.agents[agent_id].pid
         self._endpoint.link(PROCESS_ID, Pid.parse(pid))

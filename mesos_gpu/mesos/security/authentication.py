@@ -75,6 +75,8 @@ class Realm(Struct, frozen=True):
 
     name: str
     authenticators: Sequence[Authenticator]
+    required: bool = True
+    """Whether callers must authenticate; if not, credentials that a caller shows still identify it."""
 
     def authenticate(self, header: str | None, now_s: float) -> Principal | None:
         """Return who sends this Authorization header, None when nobody knows."""

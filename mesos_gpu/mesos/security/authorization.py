@@ -114,7 +114,10 @@ _OF_EXECUTORS = frozenset(
         "attach_containers_output",
     }
 )
-"""What an executor may do with the containers below its own, and nobody's else, whatever the lists say."""
+"""The actions that an executor can take on containers below its own; with or without ACLs it can take no other.
+
+Source: Mesos src/authorizer/local/authorizer.cpp, getImplicitExecutorObjectApprover.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,11 @@ class Principal:
 
     value: str | None = None
     claims: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_executor(self) -> bool:
+        """Return whether this is an executor: only tokens of executors have claims."""
+        return bool(self.claims)
 
     def __str__(self) -> str:
         """Return the name; with claims, JSON of all there is, as Mesos prints it."""
@@ -192,7 +200,7 @@ class Acls:
     lists: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
     permissive: bool = True
     active: bool = True
-    """False where no --acls were given: then nothing is judged at all."""
+    """False without --acls: then every principal is authorized for everything, except executors."""
 
     def approved(
         self, action: str, principal: Principal | None, thing: str | None = None, *, container: str | None = None
@@ -203,11 +211,11 @@ class Acls:
         Raises KeyError for an action that there is not.
         """
         kind = ACTIONS[action][1]
+        if principal is not None and principal.is_executor:
+            # Before everything else: this rule does not depend on --acls.
+            return action in _OF_EXECUTORS and container is not None and principal.claims.get("cid") == container
         if not self.active:
             return True
-        if principal is not None and principal.value is None:
-            # Executors have claims and no name: what they may do is not said by lists.
-            return action in _OF_EXECUTORS and container is not None and principal.claims.get("cid") == container
         subject = None if principal is None else principal.value
         asked = None if kind is Kind.IMPLICIT else thing
         for entry in self.lists.get(action, ()):

@@ -21,8 +21,8 @@ class Viewer(Struct, frozen=True):
 
     @property
     def sees_all(self) -> bool:
-        """Return whether nothing is hidden from anybody here."""
-        return not self.acls.active
+        """Return whether nothing is hidden: there are no ACLs, and the viewer is not an executor."""
+        return not self.acls.active and not (self.principal is not None and self.principal.is_executor)
 
     def framework(self, info: Mapping[str, Any]) -> bool:
         """Return whether a framework may be seen: that its user's may."""

@@ -79,7 +79,7 @@ def test_the_recorded_messages_are_understood(setup: Setup) -> None:
     (ping,) = setup.receive(
         "PingSlaveMessage", bodies("PingSlaveMessage")[0], Pid("slave-observer(1)", "127.0.0.1", 5050)
     )
-    assert ping == Ping(Pid("slave-observer(1)", "127.0.0.1", 5050), connected=True)
+    assert ping == Ping(Pid("slave-observer(1)", "127.0.0.1", 5050), connected=True, ours=True)
     for name in ("SlaveRegisteredMessage", "SlaveReregisteredMessage"):
         assert setup.receive(name, bodies(name)[0]) == [Welcome(AGENT_ID, 75.0)]
     acknowledged = setup.receive("StatusUpdateAcknowledgementMessage", bodies("StatusUpdateAcknowledgementMessage")[0])
@@ -132,11 +132,17 @@ def test_a_pong_is_empty_and_goes_where_the_ping_came_from(setup: Setup) -> None
     assert b"" in bodies("PongSlaveMessage")
 
 
-def test_only_the_master_is_listened_to_but_anyone_may_ping(setup: Setup) -> None:
+def test_only_the_master_is_listened_to_and_pings_of_others_are_marked(setup: Setup) -> None:
     stranger = Pid("master", "127.0.0.1", 5060)
+    observers = [Pid("slave-observer(1)", ip, port) for ip, port in (("127.0.0.1", 5060), ("127.0.0.2", 5050))]
     assert setup.receive("RunTaskMessage", bodies("RunTaskMessage")[0], stranger) == []
     assert setup.receive("SlaveRegisteredMessage", bodies("SlaveRegisteredMessage")[0], stranger) == []
-    assert len(setup.receive("PingSlaveMessage", bodies("PingSlaveMessage")[0], stranger)) == 1
+    for observer in observers:
+        for connected in (True, False):
+            body = encode(f"{PREFIX}PingSlaveMessage", {"connected": connected})
+            assert setup.receive("PingSlaveMessage", body, observer) == [Ping(observer, connected, ours=False)]
+    setup.link.master = None
+    assert setup.receive("PingSlaveMessage", body, observers[0]) == [Ping(observers[0], connected=False, ours=False)]
 
 
 def test_garbage_and_unknown_messages_are_ignored(setup: Setup) -> None:

@@ -11,9 +11,11 @@ from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.views import state_json, views_v1
-from mesos_gpu.mesos.security.authorization import Acls, Principal, read_acls
+from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.security.authorization import OPEN, Acls, Principal, read_acls
 from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 from tests.support.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, new_state, run, task
+from tests.support.agent.hosting import hosted
 
 OPS, EVE = Principal("ops"), Principal("eve")
 EXECUTOR = Principal(claims={"fid": FRAMEWORK_ID, "eid": "pod", "cid": "c0"})
@@ -101,8 +103,11 @@ def test_calls_about_the_agent_itself_need_leave(state: AgentState, kind: str, a
     assert not permissions.may(Viewer(judged, EVE), state.frameworks, kind, {})
 
 
-def test_an_executor_does_what_it_must_below_its_own_container_and_nothing_else(state: AgentState) -> None:
-    executor = Viewer(acls(), EXECUTOR)
+@pytest.mark.parametrize("judged", [acls(), OPEN], ids=["with ACLs", "without ACLs"])
+def test_an_executor_does_what_it_must_below_its_own_container_and_nothing_else(
+    state: AgentState, judged: Acls
+) -> None:
+    executor = Viewer(judged, EXECUTOR)
     for kind in ("LAUNCH_NESTED_CONTAINER", "WAIT_NESTED_CONTAINER", "KILL_NESTED_CONTAINER", "REMOVE_CONTAINER"):
         for root, may in (("c0", True), ("c1", False)):
             body = {"container_id": container(root, "n"), "command": {"value": "true", "user": "alice"}}
@@ -110,6 +115,38 @@ def test_an_executor_does_what_it_must_below_its_own_container_and_nothing_else(
     assert not permissions.may(executor, state.frameworks, "KILL_CONTAINER", {"container_id": container("c0")})
     assert not permissions.may(executor, state.frameworks, "SET_LOGGING_LEVEL", {})
     assert views_v1.get_tasks(state, executor)["launched_tasks"] == []
+    assert not permissions.sees_container(executor, state.frameworks, ContainerId("c0"))
+
+
+def test_an_executor_launches_with_the_users_and_privileges_of_its_tasks(state: AgentState) -> None:
+    """As a pod's executor does, whose containers have users and capabilities of their own."""
+    seccomp = {"unconfined": True}
+    linux_info = {"effective_capabilities": {"capabilities": ["NET_RAW", "CHOWN"]}, "seccomp": seccomp}
+    of_carol = hosted("of-carol")
+    of_carol["command"] = {"value": "true", "user": "carol"}
+    of_carol["container"] = {"type": "MESOS", "linux_info": linux_info}
+    handle(state, run(of_carol, info=framework(*ALL_CAPABILITIES, user="alice")), at())
+    [executor] = state.frameworks.executors()
+    viewer = Viewer(OPEN, Principal(claims={"cid": str(executor.container_id)}))
+
+    def launches(user: str, **linux: Any) -> bool:
+        body = {"container_id": container(str(executor.container_id), "n"), "command": {"value": "true", "user": user}}
+        body["container"] = {"type": "MESOS", "linux_info": linux}
+        return permissions.may(viewer, state.frameworks, "LAUNCH_NESTED_CONTAINER", body)
+
+    assert [launches(user) for user in ("alice", "carol", "bob", "root", "0", "")] == [True, True, *[False] * 4]
+    assert launches("carol", **linux_info)
+    for field in ("effective_capabilities", "capability_info"):
+        assert launches("carol", **{field: {"capabilities": ["CHOWN"]}})
+        assert not launches("carol", **{field: {"capabilities": ["CHOWN", "SETUID"]}})
+    assert launches("carol", bounding_capabilities={"capabilities": ["SETUID"]}), "a bound gives no capability"
+    assert not launches("carol", seccomp={"profile_name": "another.json"})
+
+
+def test_an_executor_that_the_agent_does_not_know_launches_nothing(state: AgentState) -> None:
+    viewer = Viewer(OPEN, Principal(claims={"cid": "gone"}))
+    body = {"container_id": container("gone", "n"), "command": {"value": "true"}}
+    assert not permissions.may(viewer, state.frameworks, "LAUNCH_NESTED_CONTAINER", body)
 
 
 def test_a_session_without_a_user_is_one_of_its_parents_user(state: AgentState) -> None:
@@ -131,7 +168,8 @@ def test_an_executors_token_makes_nobody_root(state: AgentState, kind: str) -> N
     assert not permissions.may(Viewer(acls(), EXECUTOR), state.frameworks, kind, body)
     assert permissions.may(Viewer(acls(), OPS), state.frameworks, kind, body)
     of_bob = Viewer(acls(), Principal(claims={"fid": FRAMEWORK_ID, "eid": "of-bob", "cid": "c1"}))
-    for user, may in (("bob", True), ("alice", True), ("carol", False), (None, True)):
+    # Alice is the user of the framework; the executor's own is bob.
+    for user, may in (("bob", True), ("alice", False), ("carol", False), (None, True)):
         command = {"value": "true"} if user is None else {"value": "true", "user": user}
         nested = {"container_id": container("c1", "n"), "command": command}
         assert permissions.may(of_bob, state.frameworks, kind, nested) is may, user

@@ -78,6 +78,17 @@ def test_a_master_that_pings_cuts_a_long_wait_short() -> None:
     assert registration.overdue(101.0) is Cause.TRY_DUE
 
 
+@given(st.floats(0, 0.999), st.sampled_from([0.01, 1.0, 20.0]))
+def test_while_nothing_listens_at_the_masters_address_tries_do_not_become_rare(dice: float, backoff_s: float) -> None:
+    registration = Registration(backoff_s=backoff_s, standing=Standing.TRYING, tries=9, try_due_s=160.0)
+    registration, todo = step(registration, Cause.LINK_BROKE, 101.0, dice)
+    assert todo == ()
+    assert registration.try_due_s is not None
+    assert 101.1 <= registration.try_due_s <= 101.0 + max(1.0, 2 * backoff_s)
+    soon = Registration(backoff_s=backoff_s, standing=Standing.TRYING, tries=1, try_due_s=101.01)
+    assert step(soon, Cause.LINK_BROKE, 101.0, dice)[0].try_due_s == 101.01
+
+
 def test_a_master_that_names_no_timeout_gets_the_default() -> None:
     assert answered_with(Registration(), None).ping_timeout_s == 75.0
     assert answered_with(Registration(), 5.0).ping_timeout_s == 5.0

@@ -63,6 +63,23 @@ async def test_a_ping_that_calls_it_disconnected_makes_it_register_again(start: 
     assert document["slave"]["id"]["value"] == AGENT_ID
 
 
+async def test_pings_of_another_master_are_answered_and_change_nothing(start: Start, master: ScriptedMaster) -> None:
+    running = await start()
+    before = running.agent.membership.registration
+    stray = await ScriptedMaster(AGENT_ID).start()
+    try:
+        stray.observe(1)
+        stray.agent = master.agent
+        for number, connected in enumerate((False, True, False), 1):
+            stray.ping(connected=connected)
+            await stray.until(lambda number=number: len(stray.pongs) == number)  # type: ignore[misc]
+    finally:
+        await stray.stop()
+    assert running.agent.membership.registration == before
+    assert running.agent.registered.is_set()
+    assert master.messages("ReregisterSlaveMessage") == []
+
+
 async def test_a_task_starts_runs_and_finishes_each_acknowledged(
     start: Start, master: ScriptedMaster, tmp_path: Path
 ) -> None:

@@ -221,13 +221,13 @@ async def test_after_a_restart_of_the_master_nothing_is_lost(tmp_path: Path) -> 
         framework_id, port = scheduler.framework_id, first.endpoint.port
         await scheduler.close()
     assert await soon(agent.exited.get()) == agent.master
-    called_back = asyncio.Event()
-    agent.on_ping = lambda ping: called_back.set() if not ping["connected"] else None
-    async with live_master(tmp_path, f"--port={port}") as second:
+    pinged = len(agent.pings)
+    async with live_master(tmp_path, f"--port={port}", "--agent_ping_timeout=20ms") as second:
         try:
-            await soon(called_back.wait())  # not the 75 s that an agent waits by itself
             framework = internal_framework({**framework_info(), "id": {"value": framework_id}})
             await agent.reregister([agent.task_of(run, "TASK_RUNNING")], [framework])
+            await until(lambda: len(agent.pings) > pinged)
+            assert all(ping["connected"] for ping in agent.pings[pinged:]), "pinged before it had registered again"
             scheduler = Scheduler(second.url)
             await scheduler.subscribe(framework_info(), framework_id)
             agent.update(run, "TASK_FINISHED", OTHER_UUID)
