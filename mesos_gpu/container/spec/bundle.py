@@ -243,8 +243,13 @@ def _on_host(config: ContainerConfig, host: HostSetting, shown: str | None, arou
 
 
 def process_capabilities(config: ContainerConfig, user: HostUser, host: HostSetting) -> dict[str, list[str]]:
-    """Return the capability sets that a container's first process starts with; a confined user gets none by asking."""
-    linux = replace(config.linux, effective=None) if _confined(user, host) else config.linux
+    """Return the capability sets that a container's first process starts with.
+
+    A confined user gets no capability by asking for it; what was requested still limits the bounding set.
+    """
+    linux = config.linux
+    if _confined(user, host):
+        linux = replace(linux, effective=None, bounding=linux.effective if linux.bounding is None else linux.bounding)
     return capabilities_document(linux, CAPABILITIES)
 
 
