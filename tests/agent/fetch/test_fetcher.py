@@ -22,10 +22,10 @@ from mesos_gpu.agent.fetch import archives
 from mesos_gpu.agent.fetch.fetch_cache import FetchCache
 from mesos_gpu.agent.fetch.fetcher import Fetcher, FetcherSettings, OpenLocalFiles
 from mesos_gpu.agent.model.fetch_uris import read_uris
-from mesos_gpu.container.host.task_files import FileRights, TaskFiles, open_task_files
+from mesos_gpu.container.host.task_files import FileRights, OpenFile, TaskFiles, open_task_files
 from mesos_gpu.container.host.users import find_user
 from mesos_gpu.errors import ContainerError
-from tests.fakes.local_files import own_files
+from tests.fakes.local_files import OwnFiles, own_files
 from tests.support.tls import Authority
 
 
@@ -212,6 +212,52 @@ async def test_a_server_that_tells_no_length_is_fetched_past_the_cache(work: Wor
     sandbox = await work.fetch({"value": source.url("x"), "cache": True})
     assert (sandbox / "x").read_bytes() == b"content"
     assert work.cache.used_bytes == 0
+
+
+async def test_a_local_file_is_cached_as_it_is_and_again_when_it_has_changed(work: Work) -> None:
+    path = work.folder / "model"
+    uri = {"value": str(path), "cache": True}
+    for number, content in enumerate(("first", "second", "")):
+        path.write_text(content)
+        for turn in "ab":
+            sandbox = await work.fetch(uri, name=f"{number}{turn}")
+            assert (sandbox / "model").read_text() == content
+    assert work.cache.used_bytes == len("first") + len("second"), "an empty file is not cached"
+
+
+async def test_a_file_that_grows_is_cached_as_long_as_it_was(tmp_path: Path) -> None:
+    work, path = Work(tmp_path), tmp_path / "log"
+    path.write_text("lines")
+
+    class Growing(OwnFiles):
+        async def open(self, path: str) -> OpenFile:
+            return GrowingFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+    class GrowingFile(OpenFile):
+        """Grows after its size was asked for, which is when it is read."""
+
+        reads = 0
+
+        @property
+        def descriptor(self) -> int:
+            self.reads += 1
+            if self.reads > 2:
+                with path.open("a") as file:
+                    file.write("more")
+            return self._descriptor
+
+        @descriptor.setter
+        def descriptor(self, value: int) -> None:
+            self._descriptor = value
+
+    @asynccontextmanager
+    async def growing() -> AsyncIterator[OwnFiles]:
+        yield Growing()
+
+    work.local_files = growing
+    sandbox = await work.fetch({"value": str(path), "cache": True})
+    assert (sandbox / "log").read_text() == "lines"
+    assert work.cache.used_bytes == len("lines")
 
 
 async def test_a_failed_download_is_tried_again_by_the_next(work: Work, source: Source) -> None:
