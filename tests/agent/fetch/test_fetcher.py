@@ -12,20 +12,14 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from mesos_gpu.agent.fetch import archives
-from mesos_gpu.agent.fetch.fetch_cache import FetchCache
-from mesos_gpu.agent.fetch.fetcher import Fetcher, FetcherSettings, OpenLocalFiles
-from mesos_gpu.agent.model.fetch_uris import read_uris
-from mesos_gpu.container.host.task_files import FileRights, OpenFile, TaskFiles, open_task_files
-from mesos_gpu.container.host.users import find_user
 from mesos_gpu.errors import ContainerError
-from tests.fakes.local_files import OwnFiles, own_files
+from tests.support.agent.fetching import Work
 from tests.support.tls import Authority
 
 
@@ -68,32 +62,6 @@ async def source() -> AsyncIterator[Source]:
     found = Source()
     async with found.server:
         yield found
-
-
-class Work:
-    """A fetcher and sandboxes."""
-
-    def __init__(self, folder: Path, cache_bytes: int = 1 << 20, **settings: Any) -> None:
-        self.folder = folder
-        self.cache = FetchCache(folder / "cache", cache_bytes)
-        self.fetcher = Fetcher(self.cache, FetcherSettings(**settings))
-        self.fetcher.open()
-        self.local_files: OpenLocalFiles = own_files
-
-    def sandbox(self, name: str = "s") -> Path:
-        path = self.folder / name
-        path.mkdir(exist_ok=True)
-        return path
-
-    async def fetch(self, *uris: dict[str, Any] | str, name: str = "s", user: str | None = None) -> Path:
-        documents = [{"value": uri} if isinstance(uri, str) else uri for uri in uris]
-        sandbox = self.sandbox(name)
-        await self.fetcher.fetch("c1", sandbox, read_uris({"uris": documents}), user, self.local_files)
-        return sandbox
-
-    def files(self, name: str = "s") -> list[str]:
-        found = self.sandbox(name).rglob("*")
-        return sorted(str(path.relative_to(self.folder / name)) for path in found if path.is_file())
 
 
 @pytest.fixture
@@ -166,12 +134,6 @@ async def test_a_download_without_data_fails_and_leaves_nothing(tmp_path: Path, 
     assert work.files() == ["stderr"]
 
 
-async def test_frameworks_home_is_where_relative_paths_are(tmp_path: Path) -> None:
-    work = Work(tmp_path, frameworks_home=str(tmp_path))
-    (tmp_path / "tool").write_text("tool")
-    assert ((await work.fetch("tool")) / "tool").read_text() == "tool"
-
-
 async def test_a_cached_file_is_downloaded_once_however_many_want_it(work: Work, source: Source) -> None:
     source.files = {"a.tgz": packed(one=b"1")}
     uri = {"value": source.url("a.tgz"), "cache": True}
@@ -212,52 +174,6 @@ async def test_a_server_that_tells_no_length_is_fetched_past_the_cache(work: Wor
     sandbox = await work.fetch({"value": source.url("x"), "cache": True})
     assert (sandbox / "x").read_bytes() == b"content"
     assert work.cache.used_bytes == 0
-
-
-async def test_a_local_file_is_cached_as_it_is_and_again_when_it_has_changed(work: Work) -> None:
-    path = work.folder / "model"
-    uri = {"value": str(path), "cache": True}
-    for number, content in enumerate(("first", "second", "")):
-        path.write_text(content)
-        for turn in "ab":
-            sandbox = await work.fetch(uri, name=f"{number}{turn}")
-            assert (sandbox / "model").read_text() == content
-    assert work.cache.used_bytes == len("first") + len("second"), "an empty file is not cached"
-
-
-async def test_a_file_that_grows_is_cached_as_long_as_it_was(tmp_path: Path) -> None:
-    work, path = Work(tmp_path), tmp_path / "log"
-    path.write_text("lines")
-
-    class Growing(OwnFiles):
-        async def open(self, path: str) -> OpenFile:
-            return GrowingFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-
-    class GrowingFile(OpenFile):
-        """Grows after its size was asked for, which is when it is read."""
-
-        reads = 0
-
-        @property
-        def descriptor(self) -> int:
-            self.reads += 1
-            if self.reads > 2:
-                with path.open("a") as file:
-                    file.write("more")
-            return self._descriptor
-
-        @descriptor.setter
-        def descriptor(self, value: int) -> None:
-            self._descriptor = value
-
-    @asynccontextmanager
-    async def growing() -> AsyncIterator[OwnFiles]:
-        yield Growing()
-
-    work.local_files = growing
-    sandbox = await work.fetch({"value": str(path), "cache": True})
-    assert (sandbox / "log").read_text() == "lines"
-    assert work.cache.used_bytes == len("lines")
 
 
 async def test_a_failed_download_is_tried_again_by_the_next(work: Work, source: Source) -> None:
@@ -313,34 +229,6 @@ async def test_links_of_one_archive_do_not_lead_the_next_file_elsewhere(work: Wo
         await work.fetch(source.url("a.tar"), source.url("x.gz"))
     assert "a link in the place of x.gz" in (work.sandbox() / "stderr").read_text()
     assert "x" not in work.files()
-
-
-@asynccontextmanager
-async def files_of_nobody() -> AsyncIterator[TaskFiles]:
-    root = os.open("/", os.O_PATH | os.O_DIRECTORY)
-    try:
-        async with open_task_files(FileRights(find_user("nobody")), root, None) as files:
-            yield files
-    finally:
-        os.close(root)
-
-
-@pytest.mark.root
-async def test_a_user_gets_what_he_may_read_and_owns_it(work: Work, source: Source) -> None:
-    work.folder.chmod(0o755)
-    for folder in work.folder.parents:
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/") and str(folder).startswith("/tmp/"):
-            folder.chmod(folder.stat().st_mode | 0o011)
-    source.files = {"a.tgz": packed(one=b"1")}
-    (work.folder / "secret").write_text("secret")
-    (work.folder / "secret").chmod(0o600)
-    (work.folder / "open").write_text("open")
-    work.local_files = files_of_nobody
-    sandbox = await work.fetch(source.url("a.tgz"), str(work.folder / "open"), user="nobody")
-    assert {path.owner() for path in (sandbox, *sandbox.iterdir())} == {"nobody"}
-    with pytest.raises(ContainerError):
-        await work.fetch(str(work.folder / "secret"), name="denied", user="nobody")
-    assert work.files("denied") == ["stderr"]
 
 
 @asynccontextmanager
