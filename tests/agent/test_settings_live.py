@@ -65,3 +65,13 @@ async def test_a_task_has_what_it_asked_for_and_no_more(tmp_path: Path) -> None:
         first, _, statistics = status["message"].partition("\n\n")
         assert first.startswith("Memory limit exceeded: Requested: 288MB Maximum Used: ")
         assert statistics.startswith("MEMORY STATISTICS: \n")
+
+
+async def test_a_task_with_an_empty_set_of_capabilities_has_none(tmp_path: Path) -> None:
+    async with live_agent(tmp_path) as agent:
+        for number, name in enumerate(("effective_capabilities", "capability_info", "bounding_capabilities")):
+            container = {"type": "MESOS", "linux_info": {name: {"capabilities": []}}}
+            command = {"value": "grep -E 'Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status | cut -f2", "user": "root"}
+            agent.run(f"t{number}", "", command=command, container=container)
+            await agent.reaches(f"t{number}", "TASK_FINISHED")
+            assert (await agent.said(f"t{number}")).split() == ["0" * 16] * 5, name

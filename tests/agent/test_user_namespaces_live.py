@@ -194,3 +194,20 @@ async def test_shared_cards_and_their_tree(place: Path) -> None:
             (card,) = await agent.get("/gpu_shares")
             assert sorted(container["weight"] for container in card["containers"]) == [1, 3]
             assert {lines[3] for lines in said} == {"0"}
+
+
+async def test_a_task_of_a_group_fetches_local_files_as_its_user_in_the_namespace(
+    agent: LiveAgent, place: Path
+) -> None:
+    (place / "open").write_text("open")
+    (place / "secret").write_text("secret")
+    (place / "secret").chmod(0o600)
+    messages = {}
+    for name, state in (("open", "TASK_FINISHED"), ("secret", "TASK_FAILED")):
+        uris = [{"value": f"file://{place}/{name}"}]
+        launch(agent, task(name, command={"value": f"cat {name}", "user": "root", "uris": uris}))
+        messages[name] = (await agent.reaches(name, state)).get("message")
+        if name == "open":
+            assert await said_in_pod(agent, "open") == "open"
+            await agent.master.got("ExitedExecutorMessage")
+    assert "Failed to fetch all URIs for container" in messages["secret"]

@@ -136,6 +136,7 @@ EXECUTORS = """
 4.6 a kill before the executor exists | agent/loop/agent::a_kill_before_the_container_runs
 4.7 limits of tasks add up to those of their executor, without end when one is | agent/launching/executor_size::limits_add_up_with_what_the_executor_and_the_others_have agent/launching/executor_size::one_without_end_is_enough agent/executors_live::limits_of_tasks_raise_those_of_their_executor
 4.8 the disk of an executor and its tasks is the quota of its sandbox | agent/disk_live::an_executor_may_fill_what_it_and_its_tasks_have
+4.9 an empty set of capabilities is none; capability_info and effective_capabilities exclude each other | agent/launching/task_limits::an_empty_message_requests_what_it_does_in_mesos agent/launching/task_limits::what_cannot_be_had_is_refused_in_words agent/settings_live::a_task_with_an_empty_set_of_capabilities_has_none
 5.1 one container an executor, a nested one a task | agent/groups_live::a_group_shares_gpus_and_network_and_dies_together_over_a_restart_of_the_agent
 5.2 launchers that can nest | none: there is one launcher, and it can
 5.3 a task that fails takes its group along | executor/state::a_task_that_fails_takes_its_group_along_and_no_other agent/groups_live::one_executor_runs_several_groups_and_each_ends_for_itself

@@ -111,6 +111,10 @@ COUNTED: dict[str, Callable[[Counted], str]] = {
     "cluster/test_user_namespaces.py": lambda it: (
         f"{it.cases() - it.cases('fetched') + 1} stories, the first by 2 users"
     ),
+    "test_host_files.py": lambda it: (
+        f"{len(it.of('MODES')) * len(it.of('OWNERS')) * len(it.of('FOLDERS'))} files by {len(it.of('TASKS'))} kinds of "
+        f"tasks in {len(it.of('POOLS'))} kinds of namespaces"
+    ),
     "terminal or mounted_below": lambda it: f"{it.cases('terminal')} and {it.cases('mounted_below')} containers",
     "processes_without_end": lambda it: str(it.cases("processes_without_end")),
     "computes or memory": lambda it: str(it.cases("computes", "memory")),

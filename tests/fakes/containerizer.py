@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec.structs
@@ -13,6 +14,7 @@ from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.spec.config import ContainerConfig, Ready, SessionConfig, Size, Termination, check_config
 from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import Conflict, MesosGpuError, NotEnoughGpus, NotFound
+from tests.fakes.local_files import OwnFiles, own_files
 
 
 class FakeContainerizer:
@@ -88,6 +90,9 @@ class FakeContainerizer:
             config, cpus_milli=size.cpus_milli, mem_bytes=size.mem_bytes, gpus=size.gpus
         )
         self.resized.append((container_id, size))
+
+    def files(self, config: ContainerConfig) -> AbstractAsyncContextManager[OwnFiles]:
+        return own_files()
 
     def pid_of(self, container_id: str) -> int | None:
         return 4711 if container_id in self.running else None

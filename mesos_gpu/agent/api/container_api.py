@@ -55,7 +55,7 @@ class ContainerApi:
     ) -> None:
         self._containers, self._identity, self._heartbeat_s = containers, identity, heartbeat_s
         self._sandboxes = sandboxes
-        self._fetches = NestedFetches(fetcher, lambda: identity().work_dir)
+        self._fetches = NestedFetches(fetcher, lambda: identity().work_dir, containers.files)
 
     async def launch(self, call: Mapping[str, Any]) -> web.Response:
         """LAUNCH_CONTAINER, LAUNCH_NESTED_CONTAINER: 200, or 202 when it is there already, or 400 with the reason."""

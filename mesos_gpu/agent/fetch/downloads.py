@@ -1,11 +1,10 @@
-"""One URI to one file: over HTTP and FTP, or from the agent's own machine. What is half there never has its name."""
+"""Downloads one URI to one file, over HTTP or FTP. An incomplete file never has its final name."""
 
 from __future__ import annotations
 
 import asyncio
 import ftplib  # URIs of tasks may be ftp, as Mesos' fetcher takes them  # nosec B402
 import itertools
-import os
 import socket
 import threading
 from collections.abc import Callable
@@ -16,14 +15,12 @@ from urllib.parse import unquote, urlsplit
 import aiohttp
 
 from mesos_gpu.agent.fetch.archives import CHUNK, check_room
-from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.images.trust import trusted, why
 
 PART = ".part"
 FTPS_PORT = 990
 _numbers = itertools.count(1)
-_COPY = '[ -f "$1" ] || { echo "not a file, or not one for this user" >&2; exit 1; }; exec cat <"$1"'
 
 
 def part_of(path: Path) -> Path:
@@ -64,36 +61,6 @@ async def size_of(uri: str, *, stall_s: float) -> int | None:
             return response.content_length if response.status == 200 else None
     except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError):
         return None
-
-
-async def copy(source: str, path: Path, user: HostUser, *, mode: int) -> None:
-    """Copy a file of this machine to `path`, as far as `user` may read it. Raises ContainerError in words."""
-    part = part_of(path)
-    own = user.uid == os.geteuid()
-    try:
-        with part.open("xb") as file:
-            process = await asyncio.create_subprocess_exec(
-                *("/bin/sh", "-c", _COPY, "sh", source),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=file,
-                stderr=asyncio.subprocess.PIPE,
-                user=None if own else user.uid,
-                group=None if own else user.gid,
-                extra_groups=None if own else user.groups,
-            )
-            try:
-                _, said = await process.communicate()
-            except BaseException:
-                process.kill()
-                await process.wait()
-                raise
-        if process.returncode != 0:
-            words = said.decode(errors="replace").strip()
-            raise ContainerError(f"Failed to copy '{source}': {words or process.returncode}")
-        part.chmod(mode)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _session(stall_s: float) -> aiohttp.ClientSession:

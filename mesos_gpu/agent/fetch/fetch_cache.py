@@ -1,7 +1,8 @@
 """Files that several tasks fetch, kept on the agent's machine: each is downloaded once, the unused ones go first.
 
 Source: Mesos src/slave/containerizer/fetcher.cpp (FetcherProcess::Cache): a key is user and URI, the least recently
-used goes first, and what does not fit is fetched past the cache.
+used goes first, and what does not fit is fetched past the cache. Unlike there, a local file's key is the file as it was
+when the task's user opened it: each task opens it with its own rights before it gets what another has put here.
 """
 
 from __future__ import annotations

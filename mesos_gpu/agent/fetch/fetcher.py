@@ -1,7 +1,8 @@
 """The fetcher: a command's URIs into its sandbox, before the container starts, with a report in the sandbox's stderr.
 
 While it works the sandbox is root's alone: a task of the same user cannot lead it elsewhere by a link. Then all of it
-is given to the user. Source: Mesos src/slave/containerizer/fetcher.cpp, src/launcher/fetcher.cpp.
+is given to the user. Local files are opened with the rights that the task will have (`LocalFiles`), and read here.
+Source: Mesos src/slave/containerizer/fetcher.cpp, src/launcher/fetcher.cpp.
 
 What downloads and unpacks is imported when somebody fetches: few tasks do, and its libraries take memory.
 """
@@ -14,14 +15,15 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from mesos_gpu.agent.fetch.fetch_cache import FetchCache
+from mesos_gpu.agent.fetch.fetch_cache import FetchCache, Key
 from mesos_gpu.agent.model.fetch_uris import Item, local_path
+from mesos_gpu.container.host.task_files import OpenFile
 from mesos_gpu.container.host.users import HostUser, find_user
 from mesos_gpu.container.life.sandbox import open_output, own_all
 from mesos_gpu.errors import ContainerError, MesosGpuError
@@ -38,6 +40,16 @@ class FetcherSettings(Struct, frozen=True):
 
     frameworks_home: str | None = None
     stall_timeout_s: float = 60.0
+
+
+class LocalFiles(Protocol):
+    """Opens files of this machine as the task's processes would."""
+
+    async def open(self, path: str) -> OpenFile:
+        """Open a regular file for reading. Raises ContainerError when the task could not."""
+
+
+OpenLocalFiles: TypeAlias = Callable[[], AbstractAsyncContextManager[LocalFiles]]
 
 
 class Fetcher:
@@ -60,17 +72,29 @@ class Fetcher:
             "containerizer/fetcher/task_fetches_succeeded": float(self.succeeded),
         }
 
-    async def fetch(self, container_id: ContainerId, sandbox: Path, items: Sequence[Item], user: str | None) -> None:
+    async def fetch(
+        self,
+        container_id: ContainerId,
+        sandbox: Path,
+        items: Sequence[Item],
+        user: str | None,
+        local_files: OpenLocalFiles,
+    ) -> None:
         """Fetch all; return when they are there, unpacked, and `user` owns the sandbox.
 
-        Raises ContainerError, in the words of Mesos; the sandbox's stderr says what went wrong.
+        `local_files` is entered if one of them is a local file. Raises ContainerError, in the words of Mesos; the
+        sandbox's stderr says what went wrong.
         """
         owner = find_user(user)
         report = _Report(sandbox)
         try:
             report.say(f"Fetching {len(items)} URIs into '{sandbox}'")
             async with AsyncExitStack() as kept:
-                task = _Task(sandbox, owner, user or "", report, kept)
+                files = None
+                if not all(item.scheme for item in items):
+                    with report.failures("local files"):
+                        files = await kept.enter_async_context(local_files())
+                task = _Task(sandbox, user or "", report, kept, files)
                 # Side by side, while there is no link in the sandbox; what is unpacked may have any, so one by one.
                 found = await _all([self._obtain(item, task) for item in items])
                 for item, path in zip(items, found, strict=True):
@@ -92,47 +116,29 @@ class Fetcher:
         """Return the file of a URI: in the cache, or in the sandbox by its name. Raises _Failed, having said why."""
         target = task.sandbox / item.name
         task.report.say(f"Fetching URI '{item.uri}'")
-        with task.report.failures(item):
+        with task.report.failures(item.uri):
             target.parent.mkdir(parents=True, exist_ok=True)
+            source = await self._source(item, task)
             if item.cache:
-                cached = await task.kept.enter_async_context(
-                    self._cache.file(
-                        (task.user, item.uri),
-                        lambda: self._size(item),
-                        lambda path, most: self._get(item, path, task.owner, most),
-                    )
-                )
+                cached = await task.kept.enter_async_context(self._cache.file(source.key, source.size, source.get))
                 if cached is not None:
                     task.report.say(f"Fetched '{item.uri}' into the cache")
                     return cached
                 task.report.say(f"Reverting to fetching '{item.uri}' directly: it does not fit into the cache")
             task.report.say(f"Downloading resource from '{item.uri}' to '{target}'")
-            await self._get(item, target, task.owner, None)
+            await source.get(target, None)
         return target
 
-    async def _get(self, item: Item, path: Path, owner: HostUser, most: int | None) -> None:
-        from mesos_gpu.agent.fetch import downloads
-
+    async def _source(self, item: Item, task: _Task) -> _Remote | _Local:
         mode = EXECUTABLE if item.executable else PLAIN
-        if item.scheme:
-            await downloads.download(item.uri, path, stall_s=self._settings.stall_timeout_s, mode=mode, most=most)
-        else:
-            await downloads.copy(local_path(item.uri, self._settings.frameworks_home), path, owner, mode=mode)
-
-    async def _size(self, item: Item) -> int | None:
-        if item.scheme:
-            from mesos_gpu.agent.fetch import downloads
-
-            return await downloads.size_of(item.uri, stall_s=self._settings.stall_timeout_s)
-        try:
-            return Path(local_path(item.uri, self._settings.frameworks_home)).stat().st_size
-        except OSError as error:
-            raise ContainerError(f"Failed to copy '{item.uri}': {error.strerror}") from error
+        if item.scheme or task.files is None:
+            return _Remote(item.uri, task.user, self._settings.stall_timeout_s, mode)
+        return _Local(await task.files.open(local_path(item.uri, self._settings.frameworks_home)), mode)
 
     async def _settle(self, item: Item, found: Path, task: _Task) -> None:
         """Make of a file that is there what the item asks for; one of the cache is only read."""
         target = task.sandbox / item.name
-        with task.report.failures(item):
+        with task.report.failures(item.uri):
             if not target.parent.resolve().is_relative_to(task.sandbox.resolve()) or found.is_symlink():
                 raise ContainerError(f"an archive fetched before has put a link in the place of {item.name}")
             kind = item.archive
@@ -143,7 +149,8 @@ class Fetcher:
                 await _in_thread(lambda stop: archives.unpack(kind, found, target.name, target.parent, stop))
             elif found != target:
                 mode = EXECUTABLE if item.executable else PLAIN
-                await _in_thread(lambda stop: _copy_file(found, target, mode, stop))
+                cached = OpenFile(os.open(found, os.O_RDONLY | os.O_CLOEXEC))
+                await _in_thread(lambda stop: _copy(cached, target, mode, None, stop))
         task.report.say(f"Fetched '{item.uri}' to '{target}'")
 
 
@@ -152,13 +159,57 @@ class _Failed(MesosGpuError):
 
 
 class _Task(Struct, frozen=True):
-    """For whom is fetched; `kept` holds files of the cache until all is done."""
+    """One fetch; `kept` holds files of the cache until all is done. `files` is None if all items are remote."""
 
     sandbox: Path
-    owner: HostUser
     user: str
     report: _Report
     kept: AsyncExitStack
+    files: LocalFiles | None
+
+
+class _Remote(Struct, frozen=True):
+    """A URI that is downloaded; whoever knows it can have it."""
+
+    uri: str
+    user: str
+    stall_s: float
+    mode: int
+
+    @property
+    def key(self) -> Key:
+        return self.user, self.uri
+
+    async def size(self) -> int | None:
+        from mesos_gpu.agent.fetch import downloads
+
+        return await downloads.size_of(self.uri, stall_s=self.stall_s)
+
+    async def get(self, path: Path, most: int | None) -> None:
+        from mesos_gpu.agent.fetch import downloads
+
+        await downloads.download(self.uri, path, stall_s=self.stall_s, mode=self.mode, most=most)
+
+
+class _Local(Struct, frozen=True):
+    """A file of this machine that was opened with the task's rights."""
+
+    file: OpenFile
+    mode: int
+
+    @property
+    def key(self) -> Key:
+        """The file with its present content: another task with this key has opened the same."""
+        found = os.fstat(self.file.descriptor)
+        identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return "", ":".join(map(str, identity))
+
+    async def size(self) -> int | None:
+        """Return how long it is, None for 0: some file systems do not know it, and what is empty needs no cache."""
+        return os.fstat(self.file.descriptor).st_size or None
+
+    async def get(self, path: Path, most: int | None) -> None:
+        await _in_thread(lambda stop: _copy(self.file, path, self.mode, most, stop))
 
 
 class _Report:
@@ -173,12 +224,12 @@ class _Report:
         os.write(self._descriptor, f"{level}{stamp} {os.getpid():5d} fetcher] {text}\n".encode(errors="replace"))
 
     @contextmanager
-    def failures(self, item: Item) -> Iterator[None]:
-        """Turn what goes wrong with an item into words here, and _Failed."""
+    def failures(self, what: str) -> Iterator[None]:
+        """Turn what goes wrong with `what`, a URI, into a line here, and _Failed."""
         try:
             yield
         except (MesosGpuError, OSError) as error:
-            self.say(f"Failed to fetch '{item.uri}': {error}", level="E")
+            self.say(f"Failed to fetch '{what}': {error}", level="E")
             raise _Failed(str(error)) from error
 
     def close(self) -> None:
@@ -201,17 +252,19 @@ async def _all(works: Sequence[Coroutine[Any, Any, Path]]) -> list[Path]:
     return [task.result() for task in tasks]
 
 
-def _copy_file(source: Path, target: Path, mode: int, stop: threading.Event) -> None:
+def _copy(source: OpenFile, target: Path, mode: int, most: int | None, stop: threading.Event) -> None:
+    """Copy a file, of which at most `most` bytes count: one may grow meanwhile, as logs do. Raises ContainerError."""
     from mesos_gpu.agent.fetch import archives, downloads
 
-    part = downloads.part_of(target)
+    part, at = downloads.part_of(target), 0
     try:
-        with source.open("rb") as reader, part.open("xb") as writer:
-            while data := reader.read(COPY_CHUNK):
+        with part.open("xb") as writer:
+            while data := os.pread(source.descriptor, COPY_CHUNK if most is None else min(COPY_CHUNK, most - at), at):
                 if stop.is_set():
                     raise ContainerError("stopped while copying")
                 archives.check_room(target.parent, len(data))
                 writer.write(data)
+                at += len(data)
             os.fchmod(writer.fileno(), mode)
         part.replace(target)
     finally:

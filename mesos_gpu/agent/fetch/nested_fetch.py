@@ -11,9 +11,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 
-from mesos_gpu.agent.fetch.fetcher import Fetcher
+from mesos_gpu.agent.fetch.fetcher import Fetcher, LocalFiles
 from mesos_gpu.agent.model.fetch_uris import Item
 from mesos_gpu.container.host.beneath import folder_at
 from mesos_gpu.container.spec.config import ContainerConfig
@@ -25,10 +27,15 @@ ASIDE = "fetching"
 
 
 class NestedFetches:
-    """What is being fetched now, by container."""
+    """What is being fetched now, by container. `files` opens local files with the rights of one to be launched."""
 
-    def __init__(self, fetcher: Fetcher | None, work_dir: Callable[[], str]) -> None:
-        self._fetcher, self._work_dir = fetcher, work_dir
+    def __init__(
+        self,
+        fetcher: Fetcher | None,
+        work_dir: Callable[[], str],
+        files: Callable[[ContainerConfig], AbstractAsyncContextManager[LocalFiles]],
+    ) -> None:
+        self._fetcher, self._work_dir, self._files = fetcher, work_dir, files
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def __contains__(self, container_id: ContainerId) -> bool:
@@ -64,7 +71,8 @@ class NestedFetches:
         try:
             with folder_at(root, str(config.sandbox.relative_to(root))) as sandbox:
                 aside.chmod(os.fstat(sandbox).st_mode & 0o7777)
-            await fetcher.fetch(config.container_id, aside, items, config.user)
+            local_files = partial(self._files, config)
+            await fetcher.fetch(config.container_id, aside, items, config.user, local_files)
             _replace(aside, config.sandbox, root)
         except OSError as error:
             raise ContainerError(f"cannot fetch into {config.sandbox}: {error.strerror}") from None

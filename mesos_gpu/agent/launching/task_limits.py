@@ -31,7 +31,9 @@ def read_settings(task: Mapping[str, Any], *, more_cpus_milli: int = 0, more_mem
     container = task.get("container") or {}
     info = container.get("linux_info") or {}
     _check_namespaces(info)
-    effective = _capabilities(info.get("effective_capabilities") or info.get("capability_info"))
+    if info.get("effective_capabilities") is not None and info.get("capability_info") is not None:
+        raise BadInput("Only one of 'capability_info' or 'effective_capabilities' is allowed")
+    effective = _capabilities(info.get("effective_capabilities", info.get("capability_info")))
     bounding = _capabilities(info.get("bounding_capabilities"))
     if effective is not None and bounding is not None and not set(effective) <= set(bounding):
         raise BadInput("Bounding capabilities do not contain effective capabilities")
@@ -93,6 +95,10 @@ def _check_namespaces(info: Mapping[str, Any]) -> None:
 
 
 def _capabilities(info: Mapping[str, Any] | None) -> tuple[str, ...] | None:
+    """Return the set that a CapabilityInfo names: an empty message is the empty set, None means that none was given.
+
+    Source: Mesos src/slave/containerizer/mesos/isolators/linux/capabilities.cpp.
+    """
     if info is None:
         return None
     names = [f"CAP_{name}" for name in info.get("capabilities", ())]

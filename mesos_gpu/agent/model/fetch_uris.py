@@ -18,6 +18,7 @@ Archive: TypeAlias = Literal["tar", "zip", "gzip"]
 
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 REMOTE = ("http", "https", "ftp", "ftps")
+FILE = "file://"
 TAKEN = ("stdout", "stderr")
 _NOT_IN_NAMES = "\\'\0"
 
@@ -58,12 +59,12 @@ def archive_of(name: str) -> Archive | None:
 
 def local_path(uri: str, frameworks_home: str | None) -> str:
     """Return the path that a URI without a remote scheme means. Raises BadInput for a relative one without a home."""
-    if uri.startswith("file://"):
-        path = uri[len("file://") :]
+    if uri[: len(FILE)].lower() == FILE:
+        path = uri[len(FILE) :]
         path = path[len("localhost") :] if path.startswith("localhost/") else path
         if not path.startswith("/"):
             raise BadInput(f"File URI only supports absolute paths: '{uri}'")
-        return unquote(path)
+        return unquote(path, errors="surrogateescape")
     if uri.startswith("/"):
         return uri
     if not frameworks_home:
@@ -98,6 +99,8 @@ def _item(document: Mapping[str, Any]) -> Item:
         raise BadInput(f"'{uri}' cannot be fetched: http, https, ftp and file are known here, and {scheme} is not")
     if scheme in REMOTE:
         _check_remote(uri)
+    elif scheme == "file" and "\0" in local_path(uri, None):
+        raise BadInput(f"URI '{uri}' names no file: its path has a NUL byte (%00)")
     output = str(document.get("output_file") or "")
     name = _checked_output(output) if output else basename(uri)
     return Item(

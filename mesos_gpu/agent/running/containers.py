@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, Protocol
 
 from mesos_gpu import stages
 from mesos_gpu.agent.disk.sandbox import make_sandbox
-from mesos_gpu.agent.fetch.fetcher import Fetcher
+from mesos_gpu.agent.fetch.fetcher import Fetcher, LocalFiles
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.events import Owner
@@ -60,6 +62,12 @@ class Containers(Protocol):
 
         `progress` is told how far a pull of its image is. `ready` is waited for before anything in it runs; what it
         raises ends the launch.
+        """
+
+    def files(self, config: ContainerConfig) -> AbstractAsyncContextManager[LocalFiles]:
+        """Return a context with what opens the host's files as a container that is launched next will.
+
+        Raises NotFound for a parent that does not run, and on entering BadInput, ContainerError.
         """
 
     def expect(self) -> None:
@@ -266,7 +274,8 @@ class Runner:
         """Fetch what the command asks for; `_kill` ends it."""
         if self._fetcher is None:
             raise ContainerError("this agent fetches nothing")
-        fetch = self._fetcher.fetch(config.container_id, config.sandbox, items, config.user)
+        local_files = partial(self._containers.files, config)
+        fetch = self._fetcher.fetch(config.container_id, config.sandbox, items, config.user, local_files)
         work = self._fetches[config.container_id] = asyncio.ensure_future(fetch)
         try:
             await work

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from msgspec.structs import replace
 
+from mesos_gpu.agent.fetch.fetcher import LocalFiles
 from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.running.containers import Containers
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
@@ -42,6 +44,10 @@ class SharedContainers:
             pid = await self._containers.launch(config, progress, ready)
         await self._turns.add([config.container_id])
         return pid
+
+    def files(self, config: ContainerConfig) -> AbstractAsyncContextManager[LocalFiles]:
+        """Return a context with what opens the host's files as a container that is launched next will."""
+        return self._containers.files(config)
 
     def expect(self) -> None:
         """A container will be launched in a moment."""

@@ -10,6 +10,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,10 +23,12 @@ from mesos_gpu.container.host.beneath import private_folder
 from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process
+from mesos_gpu.container.host.task_files import TaskFiles
 from mesos_gpu.container.life.bounds import Bounds
 from mesos_gpu.container.life.changing import Changer
 from mesos_gpu.container.life.execution import Execution, Executor
 from mesos_gpu.container.life.following import Follower
+from mesos_gpu.container.life.host_files import HostFiles
 from mesos_gpu.container.life.killing import Killer
 from mesos_gpu.container.life.launching import Launcher
 from mesos_gpu.container.life.profiles import Profiles
@@ -91,6 +94,7 @@ class Containerizer:
         self._releaser = Releaser(cgroups, conmon, bundles)
         self._containers: dict[ContainerId, LiveContainer] = {}
         self._ended: dict[ContainerId, Termination] = {}
+        self._files = HostFiles(host, mounts, remapping, bundles)
         self._killer = Killer(cgroups, self._containers)
         self._bounds = Bounds(cgroups, self._killer, disk)
         cfs_quota, live = host.cfs_quota, self._containers
@@ -188,8 +192,21 @@ class Containerizer:
         """
         check_config(config)
         container = self._admit(first_record(config, self._boot_id))
-        outermost = self._containers[top_level(config.container_id)] if is_nested(config.container_id) else None
+        outermost = self._outermost(config)
         return await self._run(container, self._launcher.start(container, config, progress, outermost, ready))
+
+    def files(self, config: ContainerConfig) -> AbstractAsyncContextManager[TaskFiles]:
+        """Return a context with what opens the host's files as a container that is launched next will.
+
+        Raises NotFound for a parent that does not run, and on entering BadInput, ContainerError.
+        """
+        parent_id = parent_of(config.container_id)
+        if parent_id is not None:
+            self._parent(parent_id)
+        return self._files.of(config, self._outermost(config), self._containers.values())
+
+    def _outermost(self, config: ContainerConfig) -> LiveContainer | None:
+        return self._containers[top_level(config.container_id)] if is_nested(config.container_id) else None
 
     def expect(self) -> None:
         """A container will be launched in a moment: the kernel's wait before a change of cgroup begins."""

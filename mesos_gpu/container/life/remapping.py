@@ -7,8 +7,8 @@ lies where anybody may go, and is mounted there by us, before, in our own namesp
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -45,6 +45,8 @@ class Remapping:
     def __init__(self, pool: IdPool | None, mounts: MountNamespace, bundles: Path) -> None:
         self._pool, self._mounts, self._bundles = pool, mounts, bundles
         self._never_free: list[IdRange] = []
+        self._lent: IdRange | None = None
+        self._borrowers = 0
         self.namespaces = UserNamespaces()
         """Those that owners of files are taken from; for the mounts' own thread."""
 
@@ -65,11 +67,40 @@ class Remapping:
         if outermost is not None:
             numbers = numbers_of(outermost.record)
         elif self._pool is not None and not host_users:
-            held = [found.running for one in live if (found := numbers_of(one.record)) is not None]
-            numbers = self._pool.take((*held, *self._never_free))
+            numbers = self._pool.take(self._held(live))
         running, disk = ("", "") if numbers is None else (str(numbers.running), str(numbers.disk))
         container.record = msgspec.structs.replace(container.record, users=running, users_on_disk=disk)
         return numbers
+
+    def _held(self, live: Collection[LiveContainer]) -> list[IdRange]:
+        held = [found.running for one in live if (found := numbers_of(one.record)) is not None]
+        return [*held, *self._never_free, *([] if self._lent is None else [self._lent])]
+
+    @contextmanager
+    def lend(
+        self, outermost: LiveContainer | None, live: Collection[LiveContainer], *, host_users: bool = False
+    ) -> Iterator[IdRange | None]:
+        """Yield the numbers with which files are opened for a container that is not launched yet; None: the host's.
+
+        No container gets them meanwhile, so none owns a file by them; all that are not launched yet share them. A
+        nested container has those of its outermost parent. Raises ContainerError when all are held.
+        """
+        if outermost is not None:
+            found = numbers_of(outermost.record)
+            yield None if found is None else found.running
+            return
+        if self._pool is None or host_users:
+            yield None
+            return
+        if self._lent is None:
+            self._lent = self._pool.take(self._held(live)).running
+        self._borrowers += 1
+        try:
+            yield self._lent
+        finally:
+            self._borrowers -= 1
+            if not self._borrowers:
+                self._lent = None
 
     def withhold(self, record: Record) -> None:
         """Give nobody the numbers of a container that could not be taken away whole, until the agent starts again."""

@@ -150,8 +150,8 @@ def compose(
     """
     around = _around(config, plan, host, image, sandbox, users)
     views = [] if network is None else [network]
-    confined = user.uid != 0 and host.hardening.users_confined
-    capabilities = _capabilities(config, confined)
+    confined = _confined(user, host)
+    capabilities = process_capabilities(config, user, host)
     return {
         "ociVersion": "1.0.2",
         "process": {
@@ -242,10 +242,19 @@ def _on_host(config: ContainerConfig, host: HostSetting, shown: str | None, arou
     return _Surroundings(host.rootfs, (*host.init, *config.argv), config.environment, sandbox, sandbox, mounts)
 
 
-def _capabilities(config: ContainerConfig, confined: bool) -> dict[str, Any]:
-    """Return the capabilities of a container; who is `confined` gets none by asking."""
-    linux = replace(config.linux, effective=None) if confined else config.linux
+def process_capabilities(config: ContainerConfig, user: HostUser, host: HostSetting) -> dict[str, list[str]]:
+    """Return the capability sets that a container's first process starts with.
+
+    A confined user gets no capability by asking for it; what was requested still limits the bounding set.
+    """
+    linux = config.linux
+    if _confined(user, host):
+        linux = replace(linux, effective=None, bounding=linux.effective if linux.bounding is None else linux.bounding)
     return capabilities_document(linux, CAPABILITIES)
+
+
+def _confined(user: HostUser, host: HostSetting) -> bool:
+    return user.uid != 0 and host.hardening.users_confined
 
 
 def _in_image(

@@ -10,9 +10,13 @@ import pytest
 
 from mesos_gpu.agent.launching.launch import refusal, task_container
 from mesos_gpu.agent.launching.task_limits import read_settings
+from mesos_gpu.agent.launching.terminal import read_terminal
 from mesos_gpu.agent.launching.variables import read_variables
 from mesos_gpu.container.spec.linux import RLIM_INFINITY, UNLIMITED, LinuxSettings, Rlimit
 from mesos_gpu.errors import BadInput
+from mesos_gpu.mesos.codec import compiled
+from mesos_gpu.mesos.message_types import pool
+from mesos_gpu.mesos.messages import decode, encode
 from tests.support.agent.documents import IDENTITY, framework, task
 
 
@@ -48,9 +52,69 @@ def test_linux_info() -> None:
     assert linux(bounding_capabilities={"capabilities": []}).bounding == ()
 
 
+EMPTY_MEMBERS = {
+    "mesos.LinuxInfo": {
+        "capability_info": LinuxSettings(effective=()),
+        "effective_capabilities": LinuxSettings(effective=()),
+        "bounding_capabilities": LinuxSettings(bounding=()),
+        "seccomp": BadInput,
+    },
+    "mesos.ContainerInfo": {
+        "docker": LinuxSettings(),
+        "mesos": LinuxSettings(),
+        "linux_info": LinuxSettings(),
+        "rlimit_info": LinuxSettings(),
+        "tty_info": LinuxSettings(),
+    },
+}
+"""What an empty sub-message requests, as in Mesos; `LinuxSettings()` is what an absent one requests."""
+
+
+def optional_messages(type_name: str) -> list[str]:
+    fields = pool().FindMessageTypeByName(type_name).fields
+    return [field.name for field in fields if field.message_type is not None and not field.is_repeated]
+
+
+@pytest.mark.parametrize("type_name", EMPTY_MEMBERS)
+def test_each_message_of_a_container_has_its_meaning_when_it_is_empty(type_name: str) -> None:
+    assert sorted(optional_messages(type_name)) == sorted(EMPTY_MEMBERS[type_name])
+
+
+@pytest.mark.parametrize("compiled_codec", [True, False])
+@pytest.mark.parametrize(
+    ("type_name", "name", "wanted"),
+    [(kind, name, wanted) for kind, members in EMPTY_MEMBERS.items() for name, wanted in members.items()],
+)
+def test_an_empty_message_requests_what_it_does_in_mesos(
+    type_name: str, name: str, wanted: Any, *, compiled_codec: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not compiled_codec:
+        monkeypatch.setattr(compiled, "TABLE", None)
+    member = {name: {"image": "x"} if name == "docker" else {}}
+    container = member if type_name == "mesos.ContainerInfo" else {"linux_info": member}
+    wire = encode("mesos.ContainerInfo", {"type": "MESOS", **container})
+    document = {"container": decode("mesos.ContainerInfo", wire)}
+    if wanted is BadInput:
+        with pytest.raises(BadInput):
+            read_settings(document)
+    else:
+        assert read_settings(document) == wanted
+    if name == "tty_info":
+        assert read_terminal(document["container"]) == (True, None)
+
+
+@pytest.mark.parametrize("name", ["capability_info", "effective_capabilities", "bounding_capabilities"])
+@pytest.mark.parametrize("empty", [{}, {"capabilities": []}])
+def test_an_empty_set_of_capabilities_is_empty_in_json(name: str, empty: dict[str, Any]) -> None:
+    found = linux(**{name: empty})
+    assert (found.effective, found.bounding) == ((None, ()) if name.startswith("bounding") else ((), None))
+
+
 @pytest.mark.parametrize(
     "info",
     [
+        {"effective_capabilities": {}, "capability_info": {}},
+        {"effective_capabilities": {"capabilities": ["CHOWN"]}, "bounding_capabilities": {}},
         {"share_pid_namespace": True},
         {"ipc_mode": "SHARE_PARENT"},
         {"seccomp": {"profile_name": "mine", "unconfined": True}},

@@ -77,6 +77,15 @@ def test_who_is_not_root_gains_nothing_where_users_are_confined() -> None:
     assert not roots["noNewPrivileges"]
 
 
+@pytest.mark.parametrize("confined", [False, True])
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_an_empty_set_of_effective_capabilities_leaves_none(uid: int, confined: bool) -> None:
+    none = replace(CONFIG, linux=replace(CONFIG.linux, effective=()))
+    host = HostSetting(**{**_fields(HOST), "hardening": Hardening(users_confined=confined)})
+    held = compose(none, GPU, HostUser(uid, uid, ()), host)["process"]["capabilities"]
+    assert {name: names for name, names in held.items() if names} == {}
+
+
 def test_everything_is_denied_but_the_base_devices_and_the_containers_own() -> None:
     assert composed()["linux"]["resources"]["devices"] == [
         {"allow": False, "access": "rwm"},
