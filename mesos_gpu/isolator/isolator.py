@@ -71,6 +71,8 @@ class NvidiaGpuIsolator:
         self._lent: dict[ContainerId, frozenset[Gpu]] = {}
         self._unremoved: set[ContainerId] = set()
         """Containers that `prepare` refused and whose record could not be removed: held until it can."""
+        self._stale: set[ContainerId] = set()
+        """Containers whose record could not be written, and may have other GPUs than they hold."""
         checkpoints.claim(self)
         try:
             self._hold_recorded()
@@ -234,7 +236,7 @@ class NvidiaGpuIsolator:
             raise BadInput(f"container {name}: `image` must be a bool or an ImageManifest, not {image!r}")
         if is_nested(name):
             return self._nested_plan(name, count, image, labels, debug=debug)
-        self._remove_again()
+        self._settle()
         if name in self._unremoved:
             raise Unavailable(f"the record of an earlier container {name} cannot be removed; see the log")
         if self._pool.held_by(name) is not None:
@@ -283,8 +285,8 @@ class NvidiaGpuIsolator:
         if is_nested(name):
             raise BadInput(f"container {name}: Not supported for nested containers")
         count, named = gpu_count_of(name, gpus), None if release is None else gpus_of(release)
+        self._settle()
         holds = self._holds(name)
-        self._remove_again()
         leaving = max(len(holds) - count, 0)
         if named is not None and (len(named) != leaving or not holds.issuperset(named)):
             raise BadInput(
@@ -349,6 +351,7 @@ class NvidiaGpuIsolator:
         self._live_access.pop(name, None)
         self._unsure.discard(name)
         self._unremoved.discard(name)
+        self._stale.discard(name)
 
     def _hold_recorded(self) -> None:
         """Take up what is on record. A GPU that has vanished since is dropped with a line in the log."""
@@ -372,8 +375,12 @@ class NvidiaGpuIsolator:
             self._pool.take(container_id, gpus)
             self._unremoved.add(container_id)
 
-    def _remove_again(self) -> None:
-        """Free what refused containers hold, as far as their records can be removed by now."""
+    def _settle(self) -> None:
+        """Make up for what the disk refused earlier, as far as it takes it by now."""
+        for container_id in sorted(self._stale):
+            with suppress(Unavailable):
+                self._record(container_id, self._holds(container_id))
+                self._stale.discard(container_id)
         for container_id in sorted(self._unremoved):
             with suppress(Unavailable):
                 self._checkpoints.remove(container_id)
@@ -408,6 +415,7 @@ class NvidiaGpuIsolator:
             _log.error("container %s may be on record with GPUs that it was not given: %s", container_id, error)
             self._pool.take(container_id, given)
             self._unsure.add(container_id)
+            self._stale.add(container_id)
 
     def _move(self, container_id: ContainerId, live_access: LiveAccess, change: Change) -> None:
         """Change what it can open; all of it again when an earlier change, or process, may not have ended well."""
@@ -451,8 +459,10 @@ class NvidiaGpuIsolator:
         try:
             self._record(container_id, holds - leaving)
         except BaseException:
+            self._stale.add(container_id)
             with suppress(MesosGpuError):
                 self._record(container_id, holds)
+                self._stale.discard(container_id)
             raise
         self._unsure.discard(container_id)
         self._pool.give_back(container_id, leaving)

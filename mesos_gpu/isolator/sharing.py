@@ -66,6 +66,8 @@ class SharingIsolator:
             raise
         self._over: set[ContainerId] = set()
         """Containers that have ended and hold what they had all the same: a record could not be removed."""
+        self._stale: set[ContainerId] = set()
+        """Containers whose record could not be written, and may have another share than they have."""
         self._closed: frozenset[int] = frozenset()
         self.sockets: Mapping[int, Path] = {}
         """Where simulated cards answer; containers are told, and those with a root of their own see them there."""
@@ -219,8 +221,10 @@ class SharingIsolator:
         try:
             self._records.save(container_id, new)
         except BaseException:
+            self._stale.add(container_id)
             with suppress(MesosGpuError):
                 self._records.save(container_id, share)
+                self._stale.discard(container_id)
             raise
 
     def _reach(self, container_id: ContainerId, share: Share) -> Change:
@@ -245,10 +249,11 @@ class SharingIsolator:
         """
         name = container_id_of(container_id)
         self._over.add(name)
-        self._whole.cleanup(name)
         if name in self._shares:
             self._forget(name)
             del self._shares[name]
+        self._whole.cleanup(name)
+        self._stale.discard(name)
         self._over.discard(name)
 
     def _clean_up_again(self) -> None:
@@ -257,12 +262,16 @@ class SharingIsolator:
                 self.cleanup(container_id)
             except (MesosGpuError, OSError) as error:
                 log.warning("what container %s held stays held: %s", container_id, error)
+        for container_id in sorted(self._stale):
+            with suppress(Unavailable):
+                self._records.save(container_id, self._shares[container_id])
+                self._stale.discard(container_id)
 
     def _forget(self, container_id: ContainerId) -> None:
-        self._whole.cleanup(container_id)
         if self.tables is not None:
             self.tables.remove(container_id)
         self._records.remove(container_id)
+        self._whole.cleanup(container_id)  # last: it cannot fail for a container without whole GPUs
 
     def _check(self, container_id: ContainerId, gpus: int, share: Share) -> None:
         if gpus:
