@@ -65,6 +65,30 @@ def labels_of(container_id: ContainerId, values: object) -> Mapping[str, str]:
     return values
 
 
+def file_name_of(value: object, what: str) -> str:
+    """Return what becomes the name of a file or folder. Raises BadInput."""
+    problem = "it is no string" if not isinstance(value, str) else _id_problem(value)
+    if not isinstance(value, str) or problem is not None:
+        raise BadInput(f"{_described(value)} cannot be {what}: {problem}")
+    return value
+
+
+def flag_of(value: object, what: str) -> bool:
+    """Return a flag. Raises BadInput."""
+    if not isinstance(value, bool):
+        raise BadInput(f"{what} must be True or False, not {_described(value)}")
+    return value
+
+
+def numbers_of(values: object, what: str) -> frozenset[int]:
+    """Return several numbers of at least 0, such as indices of GPUs. Raises BadInput."""
+    numbers = _items(values, what)
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise BadInput(f"{what} must be whole numbers of at least 0, not {_described(number)}")
+    return frozenset(number for number in numbers if isinstance(number, int))
+
+
 def pid_of(value: object) -> int:
     """Return the number of a process. Raises BadInput."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -107,7 +131,7 @@ def _id_problem(text: str) -> str | None:
 
 
 def _items(values: object, what: str) -> tuple[object, ...]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise BadInput(f"{what} must be a collection, not {_described(values)}")
     return tuple(values)
 

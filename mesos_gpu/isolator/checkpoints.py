@@ -12,7 +12,7 @@ import msgspec
 
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.isolator.arguments import container_id_of, gpus_of
+from mesos_gpu.isolator.arguments import container_id_of, file_name_of, gpus_of
 from mesos_gpu.isolator.files import write_whole
 from mesos_gpu.isolator.record_folder import RecordFolder
 from mesos_gpu.mesos.ids import ContainerId
@@ -59,7 +59,8 @@ class Checkpoints:
     """
 
     def __init__(self, directory: Path, boot_id: str | None = None) -> None:
-        self._records, self._boot_id = RecordFolder(directory), boot_id
+        self._records = RecordFolder(directory)
+        self._boot_id = None if boot_id is None else file_name_of(boot_id, "the id of a run of the machine")
         self._directory = self._records.path
 
     def claim(self, owner: object) -> None:

@@ -13,6 +13,7 @@ from mesos_gpu.isolator.access import gpu_nodes, rule_for
 from mesos_gpu.isolator.arguments import (
     container_id_of,
     container_ids_of,
+    flag_of,
     gpu_count_of,
     gpus_of,
     labels_of,
@@ -232,8 +233,9 @@ class NvidiaGpuIsolator:
         """
         name = container_id_of(container_id)
         count, labels = gpu_count_of(name, gpus), labels_of(name, labels)
-        if not isinstance(image, bool | ImageManifest):
-            raise BadInput(f"container {name}: `image` must be a bool or an ImageManifest, not {image!r}")
+        if not isinstance(image, ImageManifest):
+            flag_of(image, "an image that is no ImageManifest")
+        flag_of(debug, "`debug`")
         if is_nested(name):
             return self._nested_plan(name, count, image, labels, debug=debug)
         self._settle()

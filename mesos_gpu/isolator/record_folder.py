@@ -6,7 +6,7 @@ import os
 import weakref
 from pathlib import Path
 
-from mesos_gpu.errors import Conflict, Unavailable
+from mesos_gpu.errors import BadInput, Conflict, Unavailable
 from mesos_gpu.file_locks import HeldLock, hold, holder
 from mesos_gpu.isolator.serial import SerialAccess
 
@@ -23,7 +23,12 @@ class RecordFolder:
     """
 
     def __init__(self, directory: Path) -> None:
-        self.path = Path(directory).absolute()
+        try:
+            self.path = Path(directory).absolute()
+        except TypeError:
+            raise BadInput(f"a folder of GPU records must be a path, not {directory!r}") from None
+        if "\0" in str(self.path):
+            raise BadInput(f"{str(self.path)!r} cannot be a folder of GPU records: it has a NUL character")
         self.access = SerialAccess(f"the folder of records {self.path}")
         self._lock: HeldLock | None = None
         self._owner: weakref.ref[object] | None = None

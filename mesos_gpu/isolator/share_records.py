@@ -42,14 +42,16 @@ class ShareRecords:
 
     def save(self, container_id: str, share: Share) -> None:
         """Record a share; it lasts when this returns. Raises BadInput for an id that names no file, Unavailable."""
-        name = container_id_of(container_id)
-        path = self._path(name)
+        document = _Document(container_id_of(container_id), share_of(share))
+        path = self._path(document.container_id)
         with self._records:
             try:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                write_whole(path, msgspec.json.encode(_Document(name, share_of(share))), mode=0o600)
+                write_whole(path, msgspec.json.encode(document), mode=0o600)
             except OSError as error:
-                raise Unavailable(f"cannot record the GPU share of container {name} in {path}: {error}") from error
+                raise Unavailable(
+                    f"cannot record the GPU share of container {container_id} in {path}: {error}"
+                ) from error
 
     def remove(self, container_id: str) -> None:
         """Forget the container; nothing happens when it has no record. Raises Unavailable, BadInput."""

@@ -13,7 +13,15 @@ from typing import Protocol
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotEnoughGpus, NotFound, Unavailable
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.access import gpu_nodes, rule_for
-from mesos_gpu.isolator.arguments import container_id_of, container_ids_of, gpu_count_of, gpus_of, parts_of, share_of
+from mesos_gpu.isolator.arguments import (
+    container_id_of,
+    container_ids_of,
+    gpu_count_of,
+    gpus_of,
+    numbers_of,
+    parts_of,
+    share_of,
+)
 from mesos_gpu.isolator.identity import is_nested, top_level
 from mesos_gpu.isolator.injection import VISIBLE_DEVICES, ImageManifest
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
@@ -97,7 +105,7 @@ class SharingIsolator:
     @serial
     def close_cards(self, indices: Collection[int]) -> None:
         """Give no part of these cards from now on, and of the others again; who has one keeps it."""
-        self._closed = frozenset(indices)
+        self._closed = numbers_of(indices, "indices of GPUs")
 
     @property
     def closed(self) -> Collection[int]:
@@ -111,8 +119,11 @@ class SharingIsolator:
         return dict(self._shares)
 
     def minor(self, card: int) -> int:
-        """Return the device number of a shared card."""
-        return self._gpus[card].minor
+        """Return the device number of a shared card. Raises NotFound."""
+        gpu = self._gpus.get(card) if isinstance(card, int) else None
+        if gpu is None:
+            raise NotFound(f"GPU {card} is not shared here: {', '.join(map(str, self._gpus)) or 'none is'}")
+        return gpu.minor
 
     @serial
     def recover(self, live: Collection[str]) -> frozenset[ContainerId]:
