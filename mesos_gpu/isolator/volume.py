@@ -6,10 +6,12 @@ import logging
 import os
 import shutil
 import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from mesos_gpu.errors import Unavailable, of_want
+from mesos_gpu.errors import Conflict, Unavailable, of_want
+from mesos_gpu.file_locks import hold, holder
 from mesos_gpu.gpu.device import GpuDriver
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator.driver_files import CAPABILITIES
@@ -23,7 +25,8 @@ _log = logging.getLogger(__name__)
 CONTAINER_PATH = "/usr/local/nvidia"
 """Where images made for NVIDIA's first docker plugin, and Mesos, expect the volume."""
 
-_PREFIX, _ASIDE = "nvidia_", ".nvidia_"
+_PREFIX, _ASIDE, _LOCK = "nvidia_", ".nvidia_", ".lock"
+_BUILD_S = 120.0
 _MUCH_MEMORY = 64 << 20
 
 
@@ -56,7 +59,8 @@ class NvidiaVolume:
 
         Where `directory` lies on a filesystem that forbids execution, as /run often does, a tmpfs is mounted over it
         (needs root; call this after entering a private mount namespace and before the container's root filesystem is
-        bound). Raises Unavailable when the files cannot be written or could not be executed.
+        bound). Another call for the same directory, in whatever process, waits for this one. Raises Unavailable when
+        the files cannot be written or could not be executed, Conflict when another process builds for minutes.
         """
         if driver.version is None:
             return None
@@ -71,13 +75,14 @@ class NvidiaVolume:
                 entries = driver_tree(root, driver.version, capabilities)
             directory.mkdir(parents=True, exist_ok=True)
             _allow_execution(directory, entries)
-            for half_built in directory.glob(f"{_ASIDE}*"):
-                shutil.rmtree(half_built)
-            if volume.host_path.is_dir():
-                _complete(volume.host_path, entries)
-            else:
-                _build(volume.host_path, entries)
-            _remove_unused(directory, volume.host_path.name)
+            with _alone(directory):
+                for half_built in directory.glob(f"{_ASIDE}*"):
+                    shutil.rmtree(half_built)
+                if volume.host_path.is_dir():
+                    _complete(volume.host_path, entries)
+                else:
+                    _build(volume.host_path, entries)
+                _remove_unused(directory, volume.host_path.name)
         except OSError as error:
             raise Unavailable(f"cannot write the NVIDIA volume {volume.host_path}: {error}") from error
         return volume
@@ -97,6 +102,22 @@ class NvidiaVolume:
                 "LD_LIBRARY_PATH": ("/usr/local/cuda/compat", f"{CONTAINER_PATH}/lib", f"{CONTAINER_PATH}/lib64"),
             },
         )
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Have the directory of volumes until the end of the block. Raises Conflict, OSError."""
+    path = directory / _LOCK
+    lock = hold(path, _BUILD_S)
+    if lock is None:
+        raise Conflict(
+            f"process {holder(path) or 'unknown'} has been building the NVIDIA volume in {directory} for "
+            f"{_BUILD_S:g} s: wait for it or stop it, or choose another folder"
+        )
+    try:
+        yield
+    finally:
+        lock.close()
 
 
 def _build(path: Path, entries: Iterable[Entry]) -> None:

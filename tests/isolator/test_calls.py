@@ -11,7 +11,8 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mesos_gpu.errors import BadInput, MesosGpuError
+from mesos_gpu.errors import BadInput, MesosGpuError, NotEnoughGpus
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, ImageManifest, NvidiaGpuAllocator, NvidiaGpuIsolator, discover_gpus
@@ -28,7 +29,6 @@ from mesos_gpu.isolator.injection import should_inject
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share, SharedCard
-from tests.fakes.gpus import ScriptedDriver
 from tests.support.histories import examples
 
 DRIVER = SimulatedDriver(5)
@@ -305,20 +305,30 @@ def test_threads_hold_no_gpu_twice_and_leave_records_that_can_be_read(folder: Pa
 
 @pytest.mark.usefixtures("eager_threads")
 def test_threads_of_an_allocator_hold_no_gpu_twice() -> None:
-    driver = ScriptedDriver()
-    for _ in range(examples(50)):
-        allocator, taken = NvidiaGpuAllocator(driver.gpus()), list[Gpu]()
+    def slowly(gpus: Collection[Gpu], count: int) -> frozenset[Gpu]:
+        time.sleep(0)  # another thread's turn
+        return frozenset(sorted(gpus)[:count])
 
-        def take(allocator: NvidiaGpuAllocator = allocator, taken: list[Gpu] = taken) -> None:
+    allocator, held, wrong = NvidiaGpuAllocator(WHOLE, choice=slowly), set[Gpu](), list[object]()
+
+    def take_and_give_back() -> None:
+        for _ in range(examples(300)):
             try:
-                while True:
-                    taken.extend(allocator.allocate(1))
-            except MesosGpuError:
-                pass
+                gpus = allocator.allocate(1)
+            except NotEnoughGpus:
+                continue
+            except MesosGpuError as error:
+                wrong.append(error)
+                continue
+            wrong.extend(held & gpus)
+            held.update(gpus)
+            held.difference_update(gpus)
+            allocator.deallocate(gpus)
 
-        threads = [threading.Thread(target=take) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sorted(taken) == sorted(driver.gpus())
+    threads = [threading.Thread(target=take_and_give_back) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert allocator.allocate(len(WHOLE)) == set(WHOLE)
