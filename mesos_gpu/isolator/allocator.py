@@ -18,7 +18,7 @@ class NvidiaGpuAllocator:
     """The GPUs of one machine: each available or allocated.
 
     Source: Mesos src/slave/containerizer/mesos/isolators/gpu/allocator.hpp. Synchronous; where Mesos' futures
-    fail, these calls raise. Calls from several threads wait for one another; a forked process gets Conflict.
+    fail, these calls raise. Thread-safe; in a forked process the calls raise Conflict.
     """
 
     def __init__(self, gpus: Iterable[Gpu], *, choice: Choice | None = None) -> None:
@@ -35,7 +35,7 @@ class NvidiaGpuAllocator:
         """Allocate so many GPUs, lowest device number first, or exactly the given ones; return them.
 
         All or none: raises NotEnoughGpus when fewer are available ("Requested n gpus but only m available"), Conflict
-        when one of a given set is not ("... are not available"), BadInput for what is neither.
+        when one of a given set is not ("... are not available"), BadInput if `wanted` is neither.
         """
         if isinstance(wanted, bool):
             raise BadInput(f"the number of GPUs must be a whole number, not {wanted}")

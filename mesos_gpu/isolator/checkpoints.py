@@ -49,9 +49,8 @@ class _Document(msgspec.Struct):
 class Checkpoints:
     """One JSON file per container that holds GPUs, in a directory of its own that is made when it is first needed.
 
-    The first call locks the directory for this object, until `close` or the end of the process; every call raises
-    Conflict while another process or object has it, and in a process that was forked from this one. Calls from
-    several threads wait for one another.
+    The first call locks the directory until `close` or the end of the process. Raises Conflict if another process or
+    object has locked it, and in a process forked from this one. Thread-safe.
 
     With a `boot_id` (`mesos_gpu.boot.read_boot_id`) the records are those of this run of the machine, in a folder of
     that name: no container outlasts its machine, so none of them needs to outlast a power failure, and nobody waits
@@ -60,22 +59,22 @@ class Checkpoints:
 
     def __init__(self, directory: Path, boot_id: str | None = None) -> None:
         self._records = RecordFolder(directory)
-        self._boot_id = None if boot_id is None else file_name_of(boot_id, "the id of a run of the machine")
+        self._boot_id = None if boot_id is None else file_name_of(boot_id, "a boot id")
         self._directory = self._records.path
 
     def claim(self, owner: object) -> None:
-        """Keep the directory for `owner`, an isolator, until `close`. Raises Conflict, Unavailable."""
+        """Reserve the directory for `owner`, an isolator, until `close`. Raises Conflict, Unavailable."""
         self._records.claim(owner)
 
     def close(self) -> None:
-        """Release the lock of the directory; the records stay."""
+        """Unlock the directory; the records stay."""
         self._records.close()
 
     def save(self, container_id: str, gpus: Iterable[Gpu]) -> None:
         """Record that the container holds `gpus`; it lasts when this returns, as long as containers do.
 
-        Raises BadInput when the id cannot be a file's name; Unavailable when the file cannot be written, and then the
-        record is as it was, or when it may not outlast a power failure.
+        Raises BadInput for an invalid id; Unavailable if the file cannot be written, and then the record is unchanged,
+        or if the new record might not survive a power failure.
         """
         name = container_id_of(container_id)
         path = self._path(name)
@@ -116,7 +115,7 @@ class Checkpoints:
         return held
 
     def _paths(self) -> list[Path]:
-        """Return the files of all records, after removing what a process left half written. Raises Unavailable."""
+        """Return the files of all records; remove incomplete files of killed processes. Raises Unavailable."""
         paths: list[Path] = []
         try:
             self._drop_other_runs()

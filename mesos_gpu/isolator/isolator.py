@@ -36,7 +36,7 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class NvidiaGpuIsolator:
-    """Gives containers whole GPUs of `gpus`. Synchronous; calls from several threads wait for one another.
+    """Gives containers whole GPUs of `gpus`. Synchronous; thread-safe: one call runs at a time.
 
     The names are Mesos' (`include/mesos/slave/isolator.hpp`), in the order of a container's life: recover, prepare,
     isolate, update, usage and status, cleanup; docs/do/isolator.md tells it. An id such as `parent.child` is one
@@ -44,13 +44,13 @@ class NvidiaGpuIsolator:
     GPUs, else the lowest device numbers are given; `live_access` is that of a running container, by the pid of one of
     its processes.
 
-    What `checkpoints` has on record counts as held from the beginning, whether or not `recover` is called. The isolator
-    has the folder of the records until `close`, or until its process ends. A process that is forked from this one
-    cannot use the isolator: every call raises Conflict there.
+    GPUs that `checkpoints` has on record are held from the constructor on, whether or not `recover` is called. The
+    isolator locks the folder of the records until `close` or the end of its process. In a process forked from this one
+    every call raises Conflict.
 
-    Raises Conflict when another isolator, of this or another process, has the folder; Unavailable when a record cannot
-    be read or the folder cannot be locked; DeviceError when the driver's control nodes cannot be found; BadInput for
-    what is no GPU, ValueError for one that is listed twice.
+    Raises Conflict if another isolator, in this or another process, has locked the folder; Unavailable if a record
+    cannot be read or the folder cannot be locked; DeviceError if the driver's control nodes cannot be found; BadInput
+    if an item of `gpus` is not a Gpu; ValueError if a GPU is listed twice.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class NvidiaGpuIsolator:
         self._live_access: dict[ContainerId, LiveAccess] = {}
         self._lent: dict[ContainerId, frozenset[Gpu]] = {}
         self._unremoved: set[ContainerId] = set()
-        """Containers that `prepare` refused and whose record could not be removed: held until it can."""
+        """Containers whose `prepare` failed and whose record could not be removed; they hold their GPUs until it is."""
         self._stale: set[ContainerId] = set()
-        """Containers whose record could not be written, and may have other GPUs than they hold."""
+        """Containers whose record could not be written and may differ from what they hold."""
         checkpoints.claim(self)
         try:
             self._hold_recorded()
@@ -83,7 +83,7 @@ class NvidiaGpuIsolator:
         self._unsure = set(self._pool.held)  # containers whose access or records may not be as they are held
 
     def close(self) -> None:
-        """Let another isolator have the folder of the records. What containers hold stays on record; calls raise."""
+        """Unlock the folder of the records. Containers stay on record; further calls raise Conflict."""
         if self.access.is_forked:
             return
         with suppress(Conflict), self.access:  # a second call finds it closed
@@ -91,7 +91,7 @@ class NvidiaGpuIsolator:
             self._checkpoints.close()
 
     def __enter__(self) -> NvidiaGpuIsolator:
-        """Return this isolator, which is closed at the end of the block."""
+        """Return this isolator; it is closed at the end of the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -168,7 +168,7 @@ class NvidiaGpuIsolator:
         """Give free GPUs to a holder outside Mesos; who it is, and the record of it, is the caller's affair.
 
         Also before `recover`, which keeps what is lent. Raises Conflict when one is not free, or the name is taken;
-        BadInput for what is no name or no GPU.
+        BadInput if `name` is not a string or an item of `gpus` is not a Gpu.
         """
         borrower, gpus = _borrower(name), gpus_of(gpus)
         if borrower in self._lent:
@@ -190,12 +190,11 @@ class NvidiaGpuIsolator:
 
     @serial
     def recover(self, live: Collection[str]) -> frozenset[ContainerId]:
-        """Tell which containers run after a restart; call it once, before anything else.
+        """Reconcile the records with the containers that still run; call it once after a restart, before other calls.
 
         Returns the orphans: containers that are recorded on disk but are not in `live`. Their GPUs stay held until
-        `cleanup` (Mesos calls them available at once, and can so give one GPU to two containers). What is on record is
-        held without this call, too; with it, so are `live` containers without a GPU, which have no record. Raises
-        BadInput.
+        `cleanup` (Mesos calls them available at once, and can so give one GPU to two containers). GPUs on record are
+        held without this call; it adds `live` containers without GPUs, which have no record. Raises BadInput.
         """
         names = container_ids_of(live)
         for container_id in names:
@@ -234,13 +233,15 @@ class NvidiaGpuIsolator:
         name = container_id_of(container_id)
         count, labels = gpu_count_of(name, gpus), labels_of(name, labels)
         if not isinstance(image, ImageManifest):
-            flag_of(image, "an image that is no ImageManifest")
+            flag_of(image, "`image`, if it is not an ImageManifest,")
         flag_of(debug, "`debug`")
         if is_nested(name):
             return self._nested_plan(name, count, image, labels, debug=debug)
         self._settle()
         if name in self._unremoved:
-            raise Unavailable(f"the record of an earlier container {name} cannot be removed; see the log")
+            raise Unavailable(
+                f"the record of an earlier container {name} cannot be removed; check the disk, or choose another id"
+            )
         if self._pool.held_by(name) is not None:
             raise Conflict(
                 f"container {name} has already been prepared, by this process or by the one before it; clean it up "
@@ -356,7 +357,7 @@ class NvidiaGpuIsolator:
         self._stale.discard(name)
 
     def _hold_recorded(self) -> None:
-        """Take up what is on record. A GPU that has vanished since is dropped with a line in the log."""
+        """Hold the GPUs that are on record; log and skip a GPU that no longer exists. Raises Unavailable."""
         for container_id, was_held in sorted(self._checkpoints.load().items()):
             try:
                 self._pool.take(container_id, self._still_here(container_id, was_held))
@@ -367,18 +368,18 @@ class NvidiaGpuIsolator:
                 ) from error
 
     def _undo_prepare(self, container_id: ContainerId, gpus: frozenset[Gpu]) -> None:
-        """Remove a record that may have been written; where that fails too, it must stay true."""
+        """Remove a record that may have been written; if that fails, hold the GPUs so that the record stays true."""
         try:
             self._checkpoints.remove(container_id)
         except MesosGpuError as error:
             _log.error(
-                "container %s is on record and was not started, and so its GPUs stay held: %s", container_id, error
+                "the record of container %s could not be removed, so its GPUs stay held: %s", container_id, error
             )
             self._pool.take(container_id, gpus)
             self._unremoved.add(container_id)
 
     def _settle(self) -> None:
-        """Make up for what the disk refused earlier, as far as it takes it by now."""
+        """Retry to write and remove the records that the disk refused earlier."""
         for container_id in sorted(self._stale):
             with suppress(Unavailable):
                 self._record(container_id, self._holds(container_id))
@@ -410,11 +411,15 @@ class NvidiaGpuIsolator:
         return change
 
     def _undo_growth(self, container_id: ContainerId, holds: frozenset[Gpu], given: frozenset[Gpu]) -> None:
-        """Write again what a container holds; where that fails too, its record may have more, which it then holds."""
+        """Restore the record of a container; if that fails, hold the GPUs that may be on record."""
         try:
             self._record(container_id, holds)
         except MesosGpuError as error:
-            _log.error("container %s may be on record with GPUs that it was not given: %s", container_id, error)
+            _log.error(
+                "the record of container %s could not be restored, so it holds the GPUs that may be on record: %s",
+                container_id,
+                error,
+            )
             self._pool.take(container_id, given)
             self._unsure.add(container_id)
             self._stale.add(container_id)
@@ -561,7 +566,7 @@ def _own_nodes(gpu: Gpu) -> tuple[DeviceNode, ...]:
 
 
 def _borrower(name: object) -> ContainerId:
-    """Return under which name of the pool a holder outside Mesos has its GPUs. Raises BadInput."""
+    """Return the name in the pool of a holder outside Mesos. Raises BadInput."""
     if not isinstance(name, str):
-        raise BadInput(f"GPUs are lent under a name, which must be a string, not {name!r}")
+        raise BadInput(f"the name under which GPUs are lent must be a string, not {name!r}")
     return ContainerId(_LENT + name)

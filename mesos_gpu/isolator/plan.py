@@ -10,7 +10,7 @@ from mesos_gpu.errors import BadInput, ContainerError
 from mesos_gpu.gpu.device import DeviceNode, Gpu
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""The PATH of a container that names none."""
+"""The PATH of a container that does not set one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,10 @@ class LaunchPlan:
     def to_oci(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Return an OCI runtime specification, the content of `config.json`, with what this plan adds to it.
 
-        `spec` is not changed. Its device rules come before those of the plan, so they should deny everything first and
-        then allow `BASE_RULES`, as `device_rules(BASE_RULES)` does; a spec without device rules gets these. Mounts are
-        added after those of `spec`. Of two device nodes with one path, and of two variables with one name, that of the
-        plan is kept. Raises ContainerError for a device node outside /dev, BadInput for what is no specification.
+        `spec` itself is not modified. Its device rules stay before those of the plan, so they should first deny all
+        devices, as `device_rules(BASE_RULES)` does. If `spec` has no device rules, all devices but those of the plan
+        are denied. Mounts are appended. A device node or variable of the plan replaces one of the same path or name.
+        Raises ContainerError if a device node is not below /dev, BadInput if `spec` is not a specification.
         """
         changed = _part(spec, "the specification")
         process, linux = _part(changed.get("process"), "process"), _part(changed.get("linux"), "linux")
@@ -128,17 +128,17 @@ class Change:
 
 
 def device_rules(allowed: Iterable[DeviceRule]) -> list[dict[str, Any]]:
-    """Return a list of device rules as an OCI specification has it, which allows nothing except `allowed`."""
+    """Return the device rules of an OCI specification that allow `allowed` and deny everything else."""
     return [{"allow": False, "access": "rwm"}, *map(_allowed, allowed)]
 
 
 def device_nodes(plan: LaunchPlan) -> list[dict[str, Any]]:
-    """Return the nodes of a plan as an OCI specification lists them. Raises ContainerError for one outside /dev."""
+    """Return the device nodes of a plan in OCI format. Raises ContainerError if one is not below /dev."""
     return list(map(_node, plan.nodes))
 
 
 def bind_mount(source: str, destination: str, read_only: bool) -> dict[str, Any]:
-    """Return a mount of a folder or file of the host as an OCI specification lists it."""
+    """Return a bind mount in OCI format."""
     options = ["rbind", "ro" if read_only else "rw", "nosuid", "nodev"]
     return {"destination": destination, "type": "bind", "source": source, "options": options}
 
@@ -164,7 +164,7 @@ def _hook(hook: Hook) -> dict[str, Any]:
 
 
 def _variables(given: Sequence[Any], plan: LaunchPlan) -> dict[str, str]:
-    """Return the variables of a container: `given`, then what a plan sets, then what it appends to lists."""
+    """Return `given` variables with those that the plan sets, and with its search paths appended."""
     if not all(isinstance(entry, str) for entry in given):
         raise BadInput("process.env of an OCI specification must be a list of strings")
     variables = {**dict(entry.partition("=")[::2] for entry in given), **plan.environment}
@@ -177,7 +177,7 @@ def _variables(given: Sequence[Any], plan: LaunchPlan) -> dict[str, str]:
 
 
 def _part(value: object, what: str) -> dict[str, Any]:
-    """Return a copy of an object of an OCI specification; an empty one for None. Raises BadInput."""
+    """Return a copy of an object of the specification; None counts as empty. Raises BadInput."""
     if value is not None and not isinstance(value, Mapping):
         raise BadInput(f"{what} of an OCI specification must be an object, not {value!r}")
     return dict(value or {})

@@ -66,7 +66,7 @@ class GpuPool:
         """Return `count` whole GPUs to give; nothing changes.
 
         Raises NotEnoughGpus when fewer are to be had, BadInput when `count` is negative, ValueError when `choice`
-        returns something else.
+        returns other GPUs than it was asked for.
         """
         if count < 0:
             raise BadInput(f"a container cannot be given {count} GPUs")
@@ -82,7 +82,7 @@ class GpuPool:
             return frozenset(sorted(available)[:count])
         chosen = frozenset(self.choice(available, count))
         if len(chosen) != count or not chosen <= available:
-            raise ValueError(f"`choice` was to return {count} of {_names(available)}, and returned {chosen}")
+            raise ValueError(f"`choice` must return {count} of the GPUs {_names(available)}, and returned {chosen}")
         return chosen
 
     def take(self, container: ContainerId, gpus: Collection[Gpu]) -> None:

@@ -1,4 +1,4 @@
-"""A folder of records that one object of one process uses at a time."""
+"""A folder of GPU records with a lock, so that only one object of one process uses it."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from mesos_gpu.file_locks import HeldLock, hold, holder
 from mesos_gpu.isolator.serial import SerialAccess
 
 LOCK = ".lock"
-"""The file in the folder whose lock its user holds; it has the pid of that process."""
+"""The lock file in the folder; it contains the pid of the process that holds the lock."""
 
 
 class RecordFolder:
-    """The context in which a folder is read and written, by one thread at a time.
+    """A context manager: read and write the folder only inside of it. One thread at a time can enter.
 
-    The first call takes the lock of the folder, which is made if it does not exist; `close` and the end of the process
-    release it. The context raises Conflict when another process, or another object of this one, has the folder, and in
-    a process that was forked from this one; Unavailable when the folder cannot be made or locked.
+    Entering it for the first time creates the folder if needed and locks it. The lock is released by `close` and by the
+    end of the process. Raises Conflict if another process, or another object of this process, holds the lock, and in a
+    process forked from this one; Unavailable if the folder cannot be created or locked.
     """
 
     def __init__(self, directory: Path) -> None:
         try:
             self.path = Path(directory).absolute()
         except TypeError:
-            raise BadInput(f"a folder of GPU records must be a path, not {directory!r}") from None
+            raise BadInput(f"the folder of GPU records must be a path, not {directory!r}") from None
         if "\0" in str(self.path):
-            raise BadInput(f"{str(self.path)!r} cannot be a folder of GPU records: it has a NUL character")
+            raise BadInput(f"{str(self.path)!r} is not valid as the folder of GPU records: it contains NUL")
         self.access = SerialAccess(f"the folder of records {self.path}")
         self._lock: HeldLock | None = None
         self._owner: weakref.ref[object] | None = None
 
     def __enter__(self) -> None:
-        """Wait for other threads, then have the folder."""
+        """Wait for other threads, then lock the folder unless this object has locked it already."""
         self.access.__enter__()
         try:
             if self._lock is None:
@@ -44,11 +44,11 @@ class RecordFolder:
             raise
 
     def __exit__(self, *_: object) -> None:
-        """Let the next thread in; the lock stays this object's."""
+        """Let the next thread in; the folder stays locked."""
         self.access.__exit__()
 
     def claim(self, owner: object) -> None:
-        """Have the folder for `owner` until `close`. Raises Conflict while another object has claimed it."""
+        """Reserve the folder for `owner` until `close`. Raises Conflict if another live object has reserved it."""
         with self:
             before = None if self._owner is None else self._owner()
             if before is not None and before is not owner:
@@ -59,7 +59,7 @@ class RecordFolder:
             self._owner = weakref.ref(owner)
 
     def close(self) -> None:
-        """Let others have the folder; the next call takes it again. A forked child has nothing to release."""
+        """Release the lock; entering the context takes it again. Does nothing in a forked child."""
         if self.access.is_forked:
             return
         with self.access:

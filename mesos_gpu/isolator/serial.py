@@ -1,4 +1,4 @@
-"""One call at a time: the lock around the public methods of an isolator, and of the records under it."""
+"""The lock that serializes calls to the public methods of isolators and of their records."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ R = TypeVar("R")
 
 
 class SerialAccess:
-    """A reentrant lock for the threads of the process that made it.
+    """A reentrant lock for the threads of one process.
 
-    A process that is forked from it gets Conflict: its copy of the state is out of date as soon as the parent changes
-    the records, and another thread of the parent may have held the lock at the moment of the fork.
+    In a process forked from it, entering raises Conflict: the copied state is outdated as soon as the parent changes
+    the records, and a thread of the parent may have held the lock during the fork.
     """
 
     def __init__(self, what: str) -> None:
@@ -27,15 +27,15 @@ class SerialAccess:
 
     @property
     def is_forked(self) -> bool:
-        """Whether this process is another than the one that made this, that is a child of it."""
+        """Whether this process was forked from the one that created this lock."""
         return os.getpid() != self._pid
 
     def close(self) -> None:
-        """Refuse all calls from now on."""
+        """Refuse all further calls."""
         self._closed = True
 
     def __enter__(self) -> None:
-        """Wait for the calls of other threads to end. Raises Conflict in a forked child, and after `close`."""
+        """Wait for calls of other threads to return. Raises Conflict in a forked child and after `close`."""
         if self.is_forked:
             raise Conflict(
                 f"{self._what} was opened by process {self._pid}; process {os.getpid()}, forked from it, cannot use "
@@ -52,18 +52,18 @@ class SerialAccess:
 
 
 class HasAccess(Protocol):
-    """An object whose calls are serialized."""
+    """An object whose method calls are serialized."""
 
     @property
     def access(self) -> SerialAccess:
-        """Return the lock that its calls take."""
+        """Return the lock that its methods take."""
 
 
 Self = TypeVar("Self", bound=HasAccess)
 
 
 def serial(method: Callable[Concatenate[Self, P], R]) -> Callable[Concatenate[Self, P], R]:
-    """Have a method run while no other thread is in a method of the same `access`."""
+    """Make a method hold `self.access` while it runs."""
 
     @wraps(method)
     def call(self: Self, /, *args: P.args, **kwargs: P.kwargs) -> R:

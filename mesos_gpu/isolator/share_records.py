@@ -25,7 +25,7 @@ class _Document(msgspec.Struct):
 class ShareRecords:
     """One JSON file per container with a share, in a directory of its own that is made when it is first needed.
 
-    The first call locks the directory for this object, as that of Checkpoints.
+    The first call locks the directory, as in Checkpoints.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -33,11 +33,11 @@ class ShareRecords:
         self._directory = self._records.path
 
     def claim(self, owner: object) -> None:
-        """Keep the directory for `owner`, an isolator, until `close`. Raises Conflict, Unavailable."""
+        """Reserve the directory for `owner`, an isolator, until `close`. Raises Conflict, Unavailable."""
         self._records.claim(owner)
 
     def close(self) -> None:
-        """Release the lock of the directory; the records stay."""
+        """Unlock the directory; the records stay."""
         self._records.close()
 
     def save(self, container_id: str, share: Share) -> None:

@@ -56,8 +56,8 @@ class SharingIsolator:
     A container with a share has no GPU of its own. A nested one sees what its outermost parent does. Who may use a
     card, and when, is not decided here: all of its containers can open it.
 
-    As in NvidiaGpuIsolator, what `records` has counts from the beginning, the folder is this isolator's until `close`,
-    and calls from several threads wait for one another, and for those of `whole`. Raises Conflict, Unavailable.
+    As in NvidiaGpuIsolator, shares on record are held from the constructor on, and the folder of `records` is locked
+    until `close`. Thread-safe: one call to this isolator or to `whole` runs at a time. Raises Conflict, Unavailable.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class SharingIsolator:
         self._over: set[ContainerId] = set()
         """Containers that have ended and hold what they had all the same: a record could not be removed."""
         self._stale: set[ContainerId] = set()
-        """Containers whose record could not be written, and may have another share than they have."""
+        """Containers whose record could not be written and may differ from their share."""
         self._closed: frozenset[int] = frozenset()
         self.sockets: Mapping[int, Path] = {}
         """Where simulated cards answer; containers are told, and those with a root of their own see them there."""
@@ -85,12 +85,12 @@ class SharingIsolator:
         """What programs that list simulated GPUs read in a container; None: the cards are real, or nobody asks."""
 
     def close(self) -> None:
-        """Let others have the folders of the records, as NvidiaGpuIsolator.close; `whole` is closed, too."""
+        """Unlock the folders of the records and close `whole`; further calls raise Conflict."""
         self._whole.close()
         self._records.close()
 
     def __enter__(self) -> SharingIsolator:
-        """Return this isolator, which is closed at the end of the block."""
+        """Return this isolator; it is closed at the end of the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -105,7 +105,7 @@ class SharingIsolator:
     @serial
     def close_cards(self, indices: Collection[int]) -> None:
         """Give no part of these cards from now on, and of the others again; who has one keeps it."""
-        self._closed = numbers_of(indices, "indices of GPUs")
+        self._closed = numbers_of(indices, "GPU indices")
 
     @property
     def closed(self) -> Collection[int]:
@@ -127,7 +127,7 @@ class SharingIsolator:
 
     @serial
     def recover(self, live: Collection[str]) -> frozenset[ContainerId]:
-        """Tell which containers run after a restart; return those on record that are not `live`. Raises BadInput."""
+        """Return the containers that are on record and not in `live`; see NvidiaGpuIsolator. Raises BadInput."""
         names = container_ids_of(live)
         return self._whole.recover(names) | (self._shares.keys() - names)
 
@@ -174,11 +174,11 @@ class SharingIsolator:
         return plan
 
     def _undo_prepare(self, container_id: ContainerId, share: Share) -> None:
-        """Remove what may have been written; where that fails, the container has its share until it can be."""
+        """Remove what may have been written; if that fails, the container keeps its share until it can be removed."""
         try:
             self._forget(container_id)
         except (MesosGpuError, OSError) as error:
-            log.error("container %s is on record and was not started, and so keeps its share: %s", container_id, error)
+            log.error("the record of container %s could not be removed, so it keeps its share: %s", container_id, error)
             self._shares[container_id] = share
             self._over.add(container_id)
 
@@ -224,11 +224,11 @@ class SharingIsolator:
             try:
                 self.tables.change(name, self._memory(new))
             except Unavailable as error:
-                log.error("programs in container %s may list the GPU memory that it had before: %s", name, error)
+                log.error("programs in container %s may see the GPU memory of its former share: %s", name, error)
         return change
 
     def _replace_record(self, container_id: ContainerId, share: Share, new: Share) -> None:
-        """Record another share; after an error the one of before is on record, if the disk takes that."""
+        """Record a new share; after an error restore the record of the old one."""
         try:
             self._records.save(container_id, new)
         except BaseException:

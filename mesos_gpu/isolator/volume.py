@@ -59,8 +59,8 @@ class NvidiaVolume:
 
         Where `directory` lies on a filesystem that forbids execution, as /run often does, a tmpfs is mounted over it
         (needs root; call this after entering a private mount namespace and before the container's root filesystem is
-        bound). Another call for the same directory, in whatever process, waits for this one. Raises Unavailable when
-        the files cannot be written or could not be executed, Conflict when another process builds for minutes.
+        bound). Calls for one directory, also of other processes, run one after another. Raises Unavailable when the
+        files cannot be written or could not be executed, Conflict when another process builds for more than 2 minutes.
         """
         if driver.version is None:
             return None
@@ -106,7 +106,7 @@ class NvidiaVolume:
 
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
-    """Have the directory of volumes until the end of the block. Raises Conflict, OSError."""
+    """Lock the directory of volumes during the block. Raises Conflict, OSError."""
     path = directory / _LOCK
     lock = hold(path, _BUILD_S)
     if lock is None:

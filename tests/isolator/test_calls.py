@@ -1,7 +1,6 @@
-"""Every public function of the isolators, called with anything, and by several threads at once.
+"""Every public function of the isolators, called with invalid arguments and by several threads at once.
 
-What cannot be is refused with an error of this package; after a refusal nothing is held that was not, and no file has
-changed.
+Invalid arguments are refused with an error of this package, and a refused call changes neither memory nor files.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ ANYTHING = st.one_of(
     st.just(Share((CardPart(SHARED.index, -1, True),))),
     st.just(Share("ab")),  # type: ignore[arg-type]
 )
-"""Values of all kinds, and those that have been taken for others."""
+"""Values of many types, and values that were once accepted by mistake."""
 
 
 def is_id(value: object) -> bool:
@@ -79,7 +78,7 @@ UUIDS = (["GPU-x"], some(lambda value: isinstance(value, str)))
 NAMES = (["a"], some(is_id))
 SHARE = (Share((PART,)), either(None))
 Kind = tuple[object, Callable[[object], bool]]
-"""An argument that can be, and whether another one can."""
+"""A valid argument, and a predicate that tells whether another value is valid."""
 
 ARGUMENTS: Mapping[str, Mapping[str, Mapping[str, Kind]]] = {
     "isolator": {
@@ -147,7 +146,7 @@ class Functions:
 
 
 class Objects:
-    """One of each, with container `a` that has a GPU and `s` that has a share."""
+    """One object of each kind; container `a` has a GPU and container `s` a share."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -173,7 +172,7 @@ class Objects:
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """A folder in memory, where a test does not wait for a disk."""
+    """A folder in memory, so that tests do not wait for the disk."""
     made = Path(tempfile.mkdtemp(prefix="mesos-gpu-calls-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     yield made
     shutil.rmtree(made)
@@ -196,7 +195,7 @@ def test_every_public_function_and_every_argument_of_it_is_in_the_table(objects:
 
 
 @pytest.mark.parametrize(("kind", "call", "argument"), [one for one in CALLS if one not in NOT_CHECKED])
-def test_what_an_argument_cannot_be_is_refused_and_changes_nothing(
+def test_an_invalid_argument_is_refused_and_changes_nothing(
     objects: Objects, kind: str, call: str, argument: str
 ) -> None:
     names = ARGUMENTS[kind][call]
@@ -216,7 +215,7 @@ def test_what_an_argument_cannot_be_is_refused_and_changes_nothing(
     refused()
 
 
-def test_an_image_of_something_else_takes_nothing(objects: Objects) -> None:
+def test_an_invalid_image_manifest_is_refused(objects: Objects) -> None:
     before = objects.state()
     with pytest.raises(BadInput):
         should_inject(ImageManifest(5).environment, {})  # type: ignore[arg-type]
@@ -224,7 +223,7 @@ def test_an_image_of_something_else_takes_nothing(objects: Objects) -> None:
 
 
 @pytest.mark.parametrize("value", [5, None, "a\0b"])
-def test_a_folder_that_is_no_path_is_refused(value: Any) -> None:
+def test_an_invalid_folder_is_refused(value: Any) -> None:
     for kind in (Checkpoints, ShareRecords):
         with pytest.raises(BadInput):
             kind(value)
@@ -239,7 +238,7 @@ STEP = st.tuples(
 
 @pytest.fixture
 def eager_threads() -> Iterator[None]:
-    """Threads that change places all the time."""
+    """Switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -265,7 +264,7 @@ def step(objects: Objects, what: str, name: str, number: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("eager_threads")
-def test_threads_hold_no_gpu_twice_and_leave_records_that_can_be_read(folder: Path) -> None:
+def test_threads_hold_no_gpu_twice_and_leave_readable_records(folder: Path) -> None:
     @settings(max_examples=examples(150))
     @given(st.lists(st.lists(STEP, min_size=1, max_size=5), min_size=2, max_size=6))
     def race(threads: list[list[tuple[str, str, int]]]) -> None:
@@ -306,7 +305,7 @@ def test_threads_hold_no_gpu_twice_and_leave_records_that_can_be_read(folder: Pa
 @pytest.mark.usefixtures("eager_threads")
 def test_threads_of_an_allocator_hold_no_gpu_twice() -> None:
     def slowly(gpus: Collection[Gpu], count: int) -> frozenset[Gpu]:
-        time.sleep(0)  # another thread's turn
+        time.sleep(0)  # let another thread run
         return frozenset(sorted(gpus)[:count])
 
     allocator, held, wrong = NvidiaGpuAllocator(WHOLE, choice=slowly), set[Gpu](), list[object]()

@@ -1,4 +1,4 @@
-"""What a plan changes in an OCI runtime specification."""
+"""Changes of a plan to an OCI runtime specification."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ SPEC: dict[str, Any] = {
 NAMES = st.text(st.characters(exclude_characters="=:\0", exclude_categories=["Cs"]), min_size=1, max_size=3)
 
 
-def test_all_of_a_plan_is_added_and_the_rest_of_the_specification_stays() -> None:
+def test_a_plan_is_added_and_the_rest_of_the_specification_is_kept() -> None:
     before = copy.deepcopy(SPEC)
     changed = PLAN.to_oci(SPEC)
-    assert before == SPEC, "it is not changed in its place"
+    assert before == SPEC, "the argument is not modified"
     assert json.loads(json.dumps(changed)) == changed
     assert changed["process"] == {
         "args": ["sh"],
@@ -96,7 +96,7 @@ PLACES: list[tuple[tuple[str, ...], type]] = [
 
 
 @pytest.mark.parametrize(("place", "kind"), PLACES)
-def test_what_is_no_specification_is_refused(place: tuple[str, ...], kind: type) -> None:
+def test_an_invalid_specification_is_refused(place: tuple[str, ...], kind: type) -> None:
     @given(WRONG.filter(lambda value: not isinstance(value, kind)))
     def refused(value: object) -> None:
         spec: Any = value

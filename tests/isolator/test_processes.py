@@ -1,4 +1,4 @@
-"""Isolators whose process is killed, whose disk fails, and that meet on one folder: no GPU is held twice."""
+"""Isolators that are killed, whose disk fails, and that compete for one folder: no GPU is held twice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ State = dict[str, Any]
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder in memory, where a test does not wait for a disk."""
+    """A folder in memory, so that tests do not wait for the disk."""
     made = Path(tempfile.mkdtemp(prefix="mesos-gpu-processes-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     yield made
     shutil.rmtree(made)
@@ -40,7 +40,7 @@ def run(folder: Path, mode: str) -> list[Any]:
 
 
 def check(state: State) -> None:
-    """No GPU is held twice, none is lost, and no more of a shared one is given than there is."""
+    """Check that no GPU is held twice or lost, and that a shared GPU is not oversubscribed."""
     gpus = [gpu for held in state["held"].values() for gpu in held]
     assert len(set(gpus)) == len(gpus)
     assert len(gpus) + state["free"] == len(WHOLE)
@@ -48,7 +48,7 @@ def check(state: State) -> None:
 
 
 def recorded(state: State) -> tuple[Any, Any]:
-    """What of a state is on record: containers without a GPU are not."""
+    """Return the part of a state that is on record: containers without GPUs are not."""
     return {name: gpus for name, gpus in state["held"].items() if gpus}, state["units"]
 
 
@@ -56,7 +56,7 @@ def recorded(state: State) -> tuple[Any, Any]:
 def test_a_kill_at_any_file_operation_leaves_records_that_the_next_process_reads(folder: Path) -> None:
     lives = run(folder, "kill")
     assert lives[-1]["status"] == 0
-    assert len(lives) > 3 * len(STEPS), "each call has several file operations"
+    assert len(lives) > 3 * len(STEPS), "each call does several file operations"
     for life in lives[:-1]:
         assert life["status"] == -9
         check(life["after"])
@@ -88,7 +88,7 @@ def test_a_file_operation_that_fails_leaves_no_trace_of_the_call(folder: Path, m
             before = report["before"]
             if mode == "fail-once":
                 assert (report["held"], report["units"]) == (before["held"], before["units"])
-            else:  # where a record cannot be taken back either, what it says stays held
+            else:  # a record that cannot be removed keeps its GPUs held
                 assert all(set(gpus) <= set(report["held"][name]) for name, gpus in before["held"].items())
         check(end["end"])
         check(life["after"])
@@ -105,8 +105,8 @@ CALLS = st.tuples(
 
 
 @pytest.mark.slow
-def test_processes_that_meet_on_one_folder_hold_no_gpu_twice(folder: Path) -> None:
-    """One has it; the others are refused with its pid, until it closes the folder or is killed."""
+def test_processes_that_compete_for_one_folder_hold_no_gpu_twice(folder: Path) -> None:
+    """The others are refused with the pid of the holder, until it closes its isolator or is killed."""
     conflicts = 0
     with subprocess.Popen(
         [*PROGRAM, str(folder), "race"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""An author's program, typed by mypy --strict: what it needs is in one place, and ids are strings."""
+"""A program of an author passes mypy --strict with imports from one module and plain strings as ids."""
 
 from __future__ import annotations
 
@@ -114,12 +114,12 @@ main()
 
 
 @pytest.mark.slow
-def test_an_authors_program_and_the_blocks_of_the_page_are_typed(tmp_path: Path) -> None:
+def test_a_program_of_an_author_and_the_code_blocks_of_the_page_type_check(tmp_path: Path) -> None:
     texts = [block.text for block in blocks(ROOT, PAGE) if block.language == "python"]
     assert len(texts) >= 3
     for number, text in enumerate([PROGRAM, *texts]):
         (tmp_path / f"program{number}.py").write_text(text)
-    # What nvml.py needs has no types; the authors' own settings do not follow into installed packages.
+    # As for an installed package: errors in mesos_gpu itself, such as the untyped pynvml, are not reported.
     (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = True\n[mypy-mesos_gpu.*]\nfollow_imports = silent\n")
     done = subprocess.run(
         [
@@ -141,7 +141,7 @@ def test_an_authors_program_and_the_blocks_of_the_page_are_typed(tmp_path: Path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_all_that_is_exported_is_there_and_what_the_page_names_is_exported() -> None:
+def test_every_public_name_is_exported() -> None:
     assert sorted(mesos_gpu.isolator.__all__) == sorted(set(mesos_gpu.isolator.__all__))
     assert all(hasattr(mesos_gpu.isolator, name) for name in mesos_gpu.isolator.__all__)
     public = {name for name in vars(mesos_gpu.isolator) if not name.startswith("_")}

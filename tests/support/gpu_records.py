@@ -1,4 +1,4 @@
-"""What isolators leave in their folders of records."""
+"""Helpers for the folders of records of isolators."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from mesos_gpu.isolator.record_folder import LOCK
 
 
 def records_in(folder: Path) -> list[str]:
-    """Return the names of what is in a folder of records, apart from the file that is its lock."""
+    """Return the names of the files in a folder of records, except the lock file."""
     return sorted(path.name for path in folder.iterdir() if path.name != LOCK)

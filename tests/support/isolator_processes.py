@@ -1,4 +1,4 @@
-"""Isolators in processes that end, fail to write, or meet on one folder. Single-threaded, so that it may fork.
+"""Runs isolators in processes that are killed, fail to write, or compete for one folder. Single-threaded, so it can fork.
 
 python -m tests.support.isolator_processes FOLDER MODE
 
@@ -68,14 +68,14 @@ def state(whole: NvidiaGpuIsolator, isolator: SharingIsolator) -> dict[str, Any]
 
 
 def after(folder: Path) -> dict[str, Any]:
-    """What the next process finds."""
+    """Return what the next process finds."""
     whole, isolator = open_isolator(folder)
     with isolator:
         return state(whole, isolator) | {"files": records_in(folder / "gpus") + records_in(folder / "shares")}
 
 
 def at_operation(number: int, do: Callable[[], None]) -> Callable[[], None]:
-    """Have `do` called at the file operation of this number, and at all later ones; return what stops that."""
+    """Call `do` at file operation `number` and all later ones; return a function that stops this."""
     operations, active = count(1), [True]
 
     def operation(event: str, _: object) -> None:
@@ -99,7 +99,7 @@ def at_operation(number: int, do: Callable[[], None]) -> Callable[[], None]:
 
 
 def in_child(do: Callable[[Callable[[object], None]], None]) -> tuple[int, list[Any]]:
-    """Run something in a forked process; return how it ended and what it reported."""
+    """Run a function in a forked process; return its exit status and its reports."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -171,7 +171,7 @@ def failing(folder: Path, on: bool) -> None:
 
 
 def races(folder: Path) -> None:
-    """Run processes at once, each with its calls; it then closes the isolator, or is killed."""
+    """Run the calls of several processes at once; each then closes its isolator or is killed."""
     file_locks.hold.__defaults__ = (0.02,)
     for number, line in enumerate(sys.stdin):
         here, pids, reads = folder / str(number), [], []
