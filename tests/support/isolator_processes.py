@@ -1,4 +1,4 @@
-"""Runs isolators in processes that are killed, fail to write, or compete for one folder. Single-threaded, so it can fork.
+"""Isolators in processes that are killed, fail to write, or compete for one folder. Single-threaded, so it can fork.
 
 python -m tests.support.isolator_processes FOLDER MODE
 
