@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -297,3 +298,24 @@ def test_without_image_the_real_drivers_volume_brings_its_libraries_too(tmp_path
         "PATH": (f"{volume.host_path}/bin",),
         "LD_LIBRARY_PATH": (f"{volume.host_path}/lib", f"{volume.host_path}/lib64"),
     }
+
+
+def test_threads_that_build_one_volume_at_once_all_get_it_whole(tmp_path: Path) -> None:
+    driver, failures, begin = SimulatedDriver(2), list[BaseException](), threading.Barrier(4)
+
+    def build() -> None:
+        for number in range(10):
+            begin.wait()
+            try:
+                volume = NvidiaVolume.create(tmp_path / str(number), driver)
+                assert volume is not None
+                assert (volume.host_path / "bin" / "nvidia-smi").is_file()
+            except Exception as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=build) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
