@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -17,6 +18,7 @@ from mesos_gpu.isolator.files import write_whole
 from mesos_gpu.isolator.record_folder import RecordFolder
 from mesos_gpu.mesos.ids import ContainerId
 
+_log = logging.getLogger(__name__)
 _SUFFIX = ".json"
 
 
@@ -39,6 +41,23 @@ class HeldGpu:
     def opens(self, gpu: Gpu) -> bool:
         """Return whether who was given this one can use `gpu`, which may have come in its place since."""
         return gpu.minor == self.minor and set(HeldGpu.of(gpu).caps) <= set(self.caps)
+
+
+def still_here(container_id: ContainerId, recorded: Iterable[HeldGpu], total: Iterable[Gpu]) -> frozenset[Gpu]:
+    """Return the GPUs that a container can open now: those with the device numbers on record.
+
+    Logs a GPU that does not exist any more, or that is another one now.
+    """
+    here: set[Gpu] = set()
+    for was in recorded:
+        openable = [gpu for gpu in total if was.opens(gpu)]
+        if not openable:
+            _log.warning("GPU %s of container %s is no longer managed here", was.uuid, container_id)
+        elif all(gpu.uuid != was.uuid for gpu in openable):
+            found = ", ".join(gpu.uuid for gpu in openable)
+            _log.warning("container %s was given GPU %s, which is now %s", container_id, was.uuid, found)
+        here.update(openable)
+    return frozenset(here)
 
 
 class _Document(msgspec.Struct):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from types import MappingProxyType
 
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, DeviceError, MesosGpuError, NotFound, Unavailable
-from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuDriver, GpuUsage
-from mesos_gpu.isolator.access import gpu_nodes, rule_for
+from mesos_gpu.gpu.device import Gpu, GpuDriver, GpuUsage
+from mesos_gpu.isolator.access import gpu_nodes, own_nodes
+from mesos_gpu.isolator.allocator import GpuAccount
 from mesos_gpu.isolator.arguments import (
     container_id_of,
     container_ids_of,
@@ -18,24 +18,20 @@ from mesos_gpu.isolator.arguments import (
     gpus_of,
     labels_of,
     pid_of,
-    texts_of,
 )
-from mesos_gpu.isolator.checkpoints import Checkpoints, HeldGpu
-from mesos_gpu.isolator.identity import is_nested, top_level
-from mesos_gpu.isolator.injection import NEEDED_LABEL, NO_DEVICES, VISIBLE_DEVICES, ImageManifest, should_inject
+from mesos_gpu.isolator.checkpoints import Checkpoints, still_here
+from mesos_gpu.isolator.injection import NO_LABELS, ImageManifest, Planner
 from mesos_gpu.isolator.live_access import LiveAccess, RunningAccess
 from mesos_gpu.isolator.plan import Change, LaunchPlan
-from mesos_gpu.isolator.pool import Choice, GpuPool
-from mesos_gpu.isolator.serial import SerialAccess, serial
+from mesos_gpu.isolator.pool import Choice
+from mesos_gpu.isolator.serial import serial
 from mesos_gpu.isolator.volume import NvidiaVolume
-from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.ids import ContainerId, is_nested, top_level
 
 _log = logging.getLogger(__name__)
-_LENT = "/"  # begins what is lent: no container's name has it, for that is a file's name, too
-_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-class NvidiaGpuIsolator:
+class NvidiaGpuIsolator(GpuAccount):
     """Gives containers whole GPUs of `gpus`. Synchronous; thread-safe: one call runs at a time.
 
     The names are Mesos' (`include/mesos/slave/isolator.hpp`), in the order of a container's life: recover, prepare,
@@ -63,13 +59,11 @@ class NvidiaGpuIsolator:
         choice: Choice | None = None,
         live_access: Callable[[int], LiveAccess] = RunningAccess,
     ) -> None:
-        self.access = SerialAccess("this isolator")
-        self._pool = GpuPool(gpus_of(gpus), choice=choice)
-        self._control_nodes = tuple(driver.control_nodes())
+        super().__init__(gpus, choice)
+        self._planner = Planner(driver.control_nodes(), volume)
         self._driver, self._volume, self._checkpoints = driver, volume, checkpoints
         self._find_live_access = live_access
         self._live_access: dict[ContainerId, LiveAccess] = {}
-        self._lent: dict[ContainerId, frozenset[Gpu]] = {}
         self._unremoved: set[ContainerId] = set()
         """Containers whose `prepare` failed and whose record could not be removed; they hold their GPUs until it is."""
         self._stale: set[ContainerId] = set()
@@ -99,49 +93,6 @@ class NvidiaGpuIsolator:
         self.close()
 
     @property
-    @serial
-    def total(self) -> frozenset[Gpu]:
-        """The GPUs that this isolator manages, free or held."""
-        return self._pool.total
-
-    @property
-    @serial
-    def free(self) -> frozenset[Gpu]:
-        """The GPUs that no container holds."""
-        return self._pool.free
-
-    @property
-    @serial
-    def withdrawn(self) -> frozenset[str]:
-        """The uuids of GPUs that `prepare` and `update` do not give."""
-        return self._pool.withdrawn
-
-    @serial
-    def withdraw(self, uuids: Iterable[str]) -> None:
-        """Give these GPUs to no container from now on; one that is held stays with its holder."""
-        self._pool.withdrawn = self._pool.withdrawn.union(texts_of(uuids, "UUIDs"))
-
-    @serial
-    def restore(self, uuids: Iterable[str]) -> None:
-        """Give these GPUs again."""
-        self._pool.withdrawn = self._pool.withdrawn.difference(texts_of(uuids, "UUIDs"))
-
-    @property
-    @serial
-    def held(self) -> Mapping[ContainerId, frozenset[Gpu]]:
-        """The GPUs of every container that was prepared or recovered and is not cleaned up; empty for one without."""
-        held = dict(self._pool.held)
-        for borrower in self._lent:
-            del held[borrower]
-        return held
-
-    @property
-    @serial
-    def lent(self) -> Mapping[str, frozenset[Gpu]]:
-        """The GPUs that holders outside Mesos have, by the name that they were lent under."""
-        return {name.removeprefix(_LENT): gpus for name, gpus in self._lent.items()}
-
-    @property
     def driver(self) -> GpuDriver:
         """What drives the GPUs."""
         return self._driver
@@ -152,41 +103,9 @@ class NvidiaGpuIsolator:
         return self._volume
 
     @serial
-    def manage(self, gpus: Iterable[Gpu]) -> None:
-        """Have these GPUs from now on, for MIG instances come and go; who holds one keeps it.
-
-        Raises Conflict when one that is held is not among them.
-        """
-        pool = GpuPool(gpus_of(gpus), choice=self._pool.choice)
-        pool.withdrawn = self._pool.withdrawn
-        for holder, held in self._pool.held.items():
-            pool.take(holder, held)
-        self._pool = pool
-
-    @serial
-    def lend(self, name: str, gpus: Collection[Gpu]) -> None:
-        """Give free GPUs to a holder outside Mesos; who it is, and the record of it, is the caller's affair.
-
-        Also before `recover`, which keeps what is lent. Raises Conflict when one is not free, or the name is taken;
-        BadInput if `name` is not a string or an item of `gpus` is not a Gpu.
-        """
-        borrower, gpus = _borrower(name), gpus_of(gpus)
-        if borrower in self._lent:
-            raise Conflict(f"GPUs are lent under the name {name} already")
-        self._pool.take(borrower, gpus)
-        self._lent[borrower] = gpus
-
-    @serial
-    def take_back(self, name: str) -> None:
-        """Free what was lent under a name; an unknown one is not an error."""
-        borrower = _borrower(name)
-        if self._lent.pop(borrower, None) is not None:
-            self._pool.release(borrower)
-
-    @serial
     def plan_for(self, gpus: Collection[Gpu]) -> LaunchPlan:
         """Return what a container with an image needs to use these GPUs, whoever holds them."""
-        return self._plan(gpus_of(gpus), True, _NO_LABELS)
+        return self._planner.plan(gpus_of(gpus), True, NO_LABELS)
 
     @serial
     def recover(self, live: Collection[str]) -> frozenset[ContainerId]:
@@ -211,7 +130,7 @@ class NvidiaGpuIsolator:
         gpus: float,
         *,
         image: ImageManifest | bool = False,
-        labels: Mapping[str, str] = _NO_LABELS,
+        labels: Mapping[str, str] = NO_LABELS,
         debug: bool = False,
     ) -> LaunchPlan:
         """Take `gpus` free GPUs for the container; return what it must be given before its first process starts.
@@ -248,7 +167,7 @@ class NvidiaGpuIsolator:
                 "once it has ended, or choose another id"
             )
         given = self._pool.choose(count)
-        plan = self._plan(given, image, labels)
+        plan = self._planner.plan(given, image, labels)
         if given:
             try:
                 self._checkpoints.save(name, given)
@@ -312,7 +231,7 @@ class NvidiaGpuIsolator:
         self._holds(name)
         opened = gpu_nodes(sorted(own))
         closed = tuple(node for node in gpu_nodes(sorted(gpus_of(others))) if node not in opened)
-        change = Change((), (), opened, closed, self._plan(own, False, _NO_LABELS))
+        change = Change((), (), opened, closed, self._planner.plan(own, False, NO_LABELS))
         live_access = self._live_access.get(name)
         if live_access is not None:
             live_access.change(change.plan.nodes, opened=opened, closed=closed)
@@ -360,7 +279,7 @@ class NvidiaGpuIsolator:
         """Hold the GPUs that are on record; log and skip a GPU that no longer exists. Raises Unavailable."""
         for container_id, was_held in sorted(self._checkpoints.load().items()):
             try:
-                self._pool.take(container_id, self._still_here(container_id, was_held))
+                self._pool.take(container_id, still_here(container_id, was_held, self._pool.total))
             except Conflict as error:
                 raise Unavailable(
                     f"container {container_id} is on record with another's GPUs: {error}. Stop one of the two "
@@ -392,7 +311,7 @@ class NvidiaGpuIsolator:
 
     def _grow(self, container_id: ContainerId, holds: frozenset[Gpu], more: int) -> Change:
         given = self._pool.choose(more)
-        change = self._change(holds, holds | given)
+        change = self._planner.change(holds, holds | given)
         if given or container_id in self._unsure:  # a shrink that failed may have left a record of fewer
             try:
                 self._record(container_id, holds | given)
@@ -439,7 +358,7 @@ class NvidiaGpuIsolator:
         held = self._holds(container_id)
         holds = held - frozenset(change.added)
         try:
-            self._move(container_id, live_access, self._change(held, holds))
+            self._move(container_id, live_access, self._planner.change(held, holds))
             self._record(container_id, holds)
         except MesosGpuError as error:
             _log.error("container %s may open GPUs it was not given, and so holds them: %s", container_id, error)
@@ -451,7 +370,7 @@ class NvidiaGpuIsolator:
     ) -> Change:
         live_access = self._live_access.get(container_id)
         leaving = self._idle(container_id, holds, count) if release is None else frozenset(release)
-        change = self._change(holds, holds - leaving)
+        change = self._planner.change(holds, holds - leaving)
         if live_access is not None:
             self._move(container_id, live_access, change)
             # Only now can nothing more be opened, so only now does looking at what is open tell something.
@@ -460,7 +379,7 @@ class NvidiaGpuIsolator:
                 if in_use:
                     raise Conflict(f"container {container_id} has {', '.join(node.path for node in in_use)} open")
             except (Conflict, ContainerError):
-                self._move(container_id, live_access, self._change(holds - leaving, holds))
+                self._move(container_id, live_access, self._planner.change(holds - leaving, holds))
                 raise
         self._unsure.add(container_id)
         try:
@@ -479,7 +398,7 @@ class NvidiaGpuIsolator:
         """Return `count` of the container's GPUs that none of its processes has open, as far as that can be seen."""
         live_access = self._live_access.get(container_id)
         in_use = live_access.using(gpu_nodes(holds)) if live_access is not None else frozenset()
-        idle = [gpu for gpu in sorted(holds) if in_use.isdisjoint(_own_nodes(gpu))]
+        idle = [gpu for gpu in sorted(holds) if in_use.isdisjoint(own_nodes(gpu))]
         if len(idle) < count:
             raise Conflict(f"container {container_id} has all but {len(idle)} of its {len(holds)} GPUs open")
         return frozenset(idle[len(idle) - count :])
@@ -508,65 +427,4 @@ class NvidiaGpuIsolator:
         if gpus:
             raise BadInput(f"container {container_id}: its GPUs are those of {top_level(container_id)}; ask there")
         holds = self._holds(top_level(container_id))
-        return LaunchPlan() if debug else self._plan(holds, image, labels)
-
-    def _nodes(self, gpus: Iterable[Gpu]) -> tuple[DeviceNode, ...]:
-        return (*gpu_nodes(sorted(gpus)), *self._control_nodes)
-
-    def _plan(self, gpus: frozenset[Gpu], image: ImageManifest | bool, labels: Mapping[str, str]) -> LaunchPlan:
-        ordered, nodes = tuple(sorted(gpus)), self._nodes(gpus)
-        files = self._files(image, labels)
-        return LaunchPlan(
-            gpus=ordered,
-            nodes=nodes,
-            rules=tuple(map(rule_for, nodes)),
-            mounts=files.mounts,
-            environment={VISIBLE_DEVICES: ",".join(gpu.uuid for gpu in ordered) or NO_DEVICES},
-            search_paths=files.search_paths,
-        )
-
-    def _files(self, image: ImageManifest | bool, labels: Mapping[str, str]) -> LaunchPlan:
-        """Return what shows the container the driver's files, if it is to see them."""
-        if self._volume is None:
-            return LaunchPlan()
-        if isinstance(image, ImageManifest):
-            wanted, has_image = should_inject(image.environment, image.labels), True
-        else:
-            wanted, has_image = image or self._volume.is_nowhere_else, image
-        return self._volume.plan(image=has_image) if wanted or NEEDED_LABEL in labels else LaunchPlan()
-
-    def _change(self, before: frozenset[Gpu], after: frozenset[Gpu]) -> Change:
-        old, new = gpu_nodes(sorted(before)), gpu_nodes(sorted(after))
-        return Change(
-            added=tuple(sorted(after - before)),
-            removed=tuple(sorted(before - after)),
-            opened=tuple(node for node in new if node not in old),
-            closed=tuple(node for node in old if node not in new),
-            plan=self._plan(after, False, _NO_LABELS),
-        )
-
-    def _still_here(self, container_id: ContainerId, was_held: Collection[HeldGpu]) -> frozenset[Gpu]:
-        """Return the GPUs that the container can open now: those with the device numbers it was given."""
-        here: set[Gpu] = set()
-        for was in was_held:
-            openable = [gpu for gpu in self.total if was.opens(gpu)]
-            same = [gpu for gpu in openable if gpu.uuid == was.uuid]
-            if not openable:
-                _log.warning("GPU %s of container %s is no longer managed here", was.uuid, container_id)
-            elif not same:
-                found = ", ".join(gpu.uuid for gpu in openable)
-                _log.warning("container %s was given GPU %s, which is now %s", container_id, was.uuid, found)
-            here.update(openable)
-        return frozenset(here)
-
-
-def _own_nodes(gpu: Gpu) -> tuple[DeviceNode, ...]:
-    """Return the nodes that nobody has open but who uses this GPU: not those that MIG instances share."""
-    return gpu_nodes([gpu]) if gpu.mig is None else gpu.mig.nodes
-
-
-def _borrower(name: object) -> ContainerId:
-    """Return the name in the pool of a holder outside Mesos. Raises BadInput."""
-    if not isinstance(name, str):
-        raise BadInput(f"the name under which GPUs are lent must be a string, not {name!r}")
-    return ContainerId(_LENT + name)
+        return LaunchPlan() if debug else self._planner.plan(holds, image, labels)

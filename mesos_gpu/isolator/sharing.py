@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Protocol
 
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotEnoughGpus, NotFound, Unavailable
@@ -22,22 +21,20 @@ from mesos_gpu.isolator.arguments import (
     parts_of,
     share_of,
 )
-from mesos_gpu.isolator.identity import is_nested, top_level
-from mesos_gpu.isolator.injection import VISIBLE_DEVICES, ImageManifest
+from mesos_gpu.isolator.injection import NO_LABELS, VISIBLE_DEVICES, ImageManifest
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.plan import BindMount, Change, LaunchPlan
 from mesos_gpu.isolator.serial import serial
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.share_tables import ShareTables
 from mesos_gpu.isolator.volume import CONTAINER_PATH
-from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.ids import ContainerId, is_nested, top_level
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
 from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share, SharedCard
 
 log = logging.getLogger(__name__)
 
 SIMULATED_CARDS = "MESOS_GPU_SIMULATED_CARDS"
-_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class MemoryKeeper(Protocol):
@@ -138,7 +135,7 @@ class SharingIsolator:
         gpus: float,
         *,
         image: ImageManifest | bool = False,
-        labels: Mapping[str, str] = _NO_LABELS,
+        labels: Mapping[str, str] = NO_LABELS,
         share: Share | None = None,
     ) -> LaunchPlan:
         """Take whole GPUs, or a part of shared ones; return what the container must be given.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import shutil
@@ -18,7 +19,6 @@ from mesos_gpu.isolator.driver_files import CAPABILITIES
 from mesos_gpu.isolator.driver_tree import FOLDERS, Entry, VolumeFile, VolumeLink, driver_tree, simulated_tree
 from mesos_gpu.isolator.files import sync_directory
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
-from mesos_gpu.isolator.tmpfs import mount_tmpfs
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +27,7 @@ CONTAINER_PATH = "/usr/local/nvidia"
 
 _PREFIX, _ASIDE, _LOCK = "nvidia_", ".nvidia_", ".lock"
 _BUILD_S = 120.0
+_MS_NOSUID, _MS_NODEV = 2, 4
 _MUCH_MEMORY = 64 << 20
 
 
@@ -223,9 +224,18 @@ def _allow_execution(directory: Path, entries: Iterable[Entry]) -> None:
             *(directory, size >> 20),
         )
     try:
-        mount_tmpfs(directory, size_mib=(size * 9 // 8 >> 20) + 1)
+        _mount_tmpfs(directory, size_mib=(size * 9 // 8 >> 20) + 1)
     except OSError as error:
         raise Unavailable(
             f"{directory} is on a filesystem that forbids execution, and mounting another over it failed: "
             f"{error.strerror}; choose a --runtime_dir on a filesystem mounted without noexec"
         ) from error
+
+
+def _mount_tmpfs(path: Path, *, size_mib: int) -> None:
+    """Mount an empty tmpfs, readable by all, executable, without devices and set-uid programs. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    flags, options = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV), f"mode=755,size={size_mib}m".encode()
+    if libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", flags, options):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(path))

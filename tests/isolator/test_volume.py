@@ -170,7 +170,7 @@ def test_filesystem_that_forbids_execution_without_root_is_an_error(
     def refused(path: Path, *, size_mib: int) -> None:
         raise PermissionError(1, "Operation not permitted", str(path))
 
-    monkeypatch.setattr("mesos_gpu.isolator.volume.mount_tmpfs", refused)
+    monkeypatch.setattr("mesos_gpu.isolator.volume._mount_tmpfs", refused)
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_NOEXEC | os.ST_NOSUID))
     with pytest.raises(Unavailable, match="--runtime_dir on a filesystem mounted without noexec"):
         create(tmp_path)

@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -32,6 +33,8 @@ DRIVER = SimulatedDriver(6)
 WHOLE, SHARED = DRIVER.gpus()[:5], DRIVER.gpus()[5]
 CARD = SharedCard(SHARED.index, SHARED.uuid, 15109, 25)
 UNITS = 15
+HELD_S = 0.03
+"""A process of a race keeps its isolator open for this time, so that others find it locked."""
 STEPS: list[tuple[str, str, int]] = [
     *(("prepare", "a", 2), ("prepare", "b", 1), ("share", "s", 6), ("update", "a", 4), ("update", "a", 1)),
     *(("prepare", "c", 2), ("cleanup", "b", 0), ("reshare", "s", 9), ("update", "c", 0), ("cleanup", "s", 0)),
@@ -172,7 +175,7 @@ def failing(folder: Path, on: bool) -> None:
 
 def races(folder: Path) -> None:
     """Run the calls of several processes at once; each then closes its isolator or is killed."""
-    file_locks.hold.__defaults__ = (0.02,)
+    file_locks.hold.__defaults__ = (0.0,)
     for number, line in enumerate(sys.stdin):
         here, pids, reads = folder / str(number), [], []
         go, started = os.pipe()
@@ -219,6 +222,7 @@ def one_of_a_race(folder: Path, steps: list[Any], write: int) -> None:
         except BaseException as error:
             report({"error": repr(error)})
         report({"step": step} | state(whole, isolator))
+    time.sleep(HELD_S)
     if len(steps) % 2:
         os.kill(os.getpid(), signal.SIGKILL)
     isolator.close()
