@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import json
+import mmap
 import os
 import signal
 import sys
@@ -33,8 +34,6 @@ DRIVER = SimulatedDriver(6)
 WHOLE, SHARED = DRIVER.gpus()[:5], DRIVER.gpus()[5]
 CARD = SharedCard(SHARED.index, SHARED.uuid, 15109, 25)
 UNITS = 15
-HELD_S = 0.03
-"""A process of a race keeps its isolator open for this time, so that others find it locked."""
 STEPS: list[tuple[str, str, int]] = [
     *(("prepare", "a", 2), ("prepare", "b", 1), ("share", "s", 6), ("update", "a", 4), ("update", "a", 1)),
     *(("prepare", "c", 2), ("cleanup", "b", 0), ("reshare", "s", 9), ("update", "c", 0), ("cleanup", "s", 0)),
@@ -174,46 +173,51 @@ def failing(folder: Path, on: bool) -> None:
 
 
 def races(folder: Path) -> None:
-    """Run the calls of several processes at once; each then closes its isolator or is killed."""
+    """Run the calls of several processes; each then closes its isolator or is killed.
+
+    The first to open the folder keeps it until all others have tried; these try again until they succeed.
+    """
     file_locks.hold.__defaults__ = (0.0,)
     for number, line in enumerate(sys.stdin):
-        here, pids, reads = folder / str(number), [], []
-        go, started = os.pipe()
-        for steps in json.loads(line):
+        here, pids, reads, processes = folder / str(number), [], [], json.loads(line)
+        tried = mmap.mmap(-1, len(processes))
+        for place, steps in enumerate(processes):
             read, write = os.pipe()
             pid = os.fork()
             if pid == 0:
-                os.close(started)
-                os.read(go, 1)
                 try:
-                    one_of_a_race(here, steps, write)
+                    one_of_a_race(here, steps, write, tried, place)
                 finally:
                     os._exit(1)
             os.close(write)
             pids.append(pid)
             reads.append(read)
-        os.close(started)
         found = []
         for pid, read in zip(pids, reads, strict=True):
             with os.fdopen(read) as reports:
                 found.append([json.loads(text) for text in reports])
             os.waitpid(pid, 0)
-        os.close(go)
         print(json.dumps({"pids": pids, "reports": found, "after": after(here)}), flush=True)
 
 
-def one_of_a_race(folder: Path, steps: list[Any], write: int) -> None:
+def one_of_a_race(folder: Path, steps: list[Any], write: int, tried: mmap.mmap, place: int) -> None:
     def report(what: object) -> None:
         os.write(write, json.dumps(what).encode() + b"\n")
 
-    try:
-        whole, isolator = open_isolator(folder)
-    except Conflict as error:
-        report({"conflict": str(error)})
-        return
-    except BaseException as error:
-        report({"error": repr(error)})
-        return
+    while True:
+        try:
+            whole, isolator = open_isolator(folder)
+            break
+        except Conflict as error:
+            report({"conflict": str(error)})
+        except BaseException as error:
+            report({"error": repr(error)})
+            return
+        finally:
+            tried[place] = 1
+        time.sleep(0.005)
+    while not all(tried[:]):
+        time.sleep(0.001)
     for step in steps:
         try:
             call(isolator, *step)
@@ -222,7 +226,6 @@ def one_of_a_race(folder: Path, steps: list[Any], write: int) -> None:
         except BaseException as error:
             report({"error": repr(error)})
         report({"step": step} | state(whole, isolator))
-    time.sleep(HELD_S)
     if len(steps) % 2:
         os.kill(os.getpid(), signal.SIGKILL)
     isolator.close()
