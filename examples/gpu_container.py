@@ -12,8 +12,7 @@ import tempfile
 from pathlib import Path
 
 from mesos_gpu.container import ContainerConfig, open_containerizer
-from mesos_gpu.gpu.drivers import open_driver
-from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator, NvidiaVolume
+from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator, NvidiaVolume, open_driver
 
 
 async def run(command: str, folder: Path) -> int:

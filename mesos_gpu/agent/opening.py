@@ -124,12 +124,8 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         found = recover(checkpoints, read_boot_id())
         gpus = open_gpus(configuration, found.agent)
         info = _info(configuration, gpus)
-        held = GpuCheckpoints(configuration.runtime_dir / "gpus", read_boot_id())
-        if not found.rebooted:
-            check_free(held, gpus.shared)
         plays = open_cards(gpus.driver, gpus.cards, configuration.runtime_dir, configuration.tasks.cgroups_root)
-        whole = open_isolator(configuration, gpus, held)
-        isolator = SharingIsolator(whole, gpus.shared, gpus.cards, ShareRecords(configuration.runtime_dir / "shares"))
+        whole, isolator = _open_isolators(configuration, gpus, closing, rebooted=found.rebooted)
         images = open_images(configuration.images)
         containers = await _open_containers(configuration, gpus.driver, isolator, images)
         whose = partial(owner_of, root=configuration.tasks.cgroups_root)
@@ -168,6 +164,22 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         closing.push_async_callback(detector.close)
         await _open_pods(configuration.pod_resources, agent, closing)
         yield OpenAgent(agent, endpoint, detector, checkpoints, found, gpus)
+
+
+def _open_isolators(
+    configuration: Configuration, gpus: MachineGpus, closing: AsyncExitStack, *, rebooted: bool
+) -> tuple[NvidiaGpuIsolator, SharingIsolator]:
+    """Return the isolators of whole and of shared GPUs, which are closed with the agent. Raises MesosGpuError."""
+    held = GpuCheckpoints(configuration.runtime_dir / "gpus", read_boot_id())
+    closing.callback(held.close)
+    if not rebooted:
+        check_free(held, gpus.shared)
+    whole = open_isolator(configuration, gpus, held)
+    closing.callback(whole.close)
+    shares = ShareRecords(configuration.runtime_dir / "shares")
+    isolator = SharingIsolator(whole, gpus.shared, gpus.cards, shares)
+    closing.callback(isolator.close)
+    return whole, isolator
 
 
 def _open_suspending(

@@ -46,6 +46,11 @@ def gpu_nodes(gpus: Iterable[Gpu]) -> tuple[DeviceNode, ...]:
     return tuple(nodes)
 
 
+def own_nodes(gpu: Gpu) -> tuple[DeviceNode, ...]:
+    """Return the nodes that only users of this GPU have open: not those that MIG instances share."""
+    return gpu_nodes([gpu]) if gpu.mig is None else gpu.mig.nodes
+
+
 def rule_for(node: DeviceNode) -> DeviceRule:
     """Return the rule that lets a container make, read and write `node`, and no other device."""
     return DeviceRule("c", node.major, node.minor, _ALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -12,9 +13,12 @@ import msgspec
 
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.arguments import container_id_of, file_name_of, gpus_of
 from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.isolator.record_folder import RecordFolder
 from mesos_gpu.mesos.ids import ContainerId
 
+_log = logging.getLogger(__name__)
 _SUFFIX = ".json"
 
 
@@ -39,6 +43,23 @@ class HeldGpu:
         return gpu.minor == self.minor and set(HeldGpu.of(gpu).caps) <= set(self.caps)
 
 
+def still_here(container_id: ContainerId, recorded: Iterable[HeldGpu], total: Iterable[Gpu]) -> frozenset[Gpu]:
+    """Return the GPUs that a container can open now: those with the device numbers on record.
+
+    Logs a GPU that does not exist any more, or that is another one now.
+    """
+    here: set[Gpu] = set()
+    for was in recorded:
+        openable = [gpu for gpu in total if was.opens(gpu)]
+        if not openable:
+            _log.warning("GPU %s of container %s is no longer managed here", was.uuid, container_id)
+        elif all(gpu.uuid != was.uuid for gpu in openable):
+            found = ", ".join(gpu.uuid for gpu in openable)
+            _log.warning("container %s was given GPU %s, which is now %s", container_id, was.uuid, found)
+        here.update(openable)
+    return frozenset(here)
+
+
 class _Document(msgspec.Struct):
     container_id: ContainerId
     gpus: list[HeldGpu]
@@ -47,52 +68,76 @@ class _Document(msgspec.Struct):
 class Checkpoints:
     """One JSON file per container that holds GPUs, in a directory of its own that is made when it is first needed.
 
+    The first call locks the directory until `close` or the end of the process. Raises Conflict if another process or
+    object has locked it, and in a process forked from this one. Thread-safe.
+
     With a `boot_id` (`mesos_gpu.boot.read_boot_id`) the records are those of this run of the machine, in a folder of
     that name: no container outlasts its machine, so none of them needs to outlast a power failure, and nobody waits
     for the disk. Those of another run are gone with its containers, however much of them is still there.
     """
 
     def __init__(self, directory: Path, boot_id: str | None = None) -> None:
-        self._directory, self._boot_id = directory, boot_id
+        self._records = RecordFolder(directory)
+        self._boot_id = None if boot_id is None else file_name_of(boot_id, "a boot id")
+        self._directory = self._records.path
 
-    def save(self, container_id: ContainerId, gpus: Iterable[Gpu]) -> None:
+    def claim(self, owner: object) -> None:
+        """Reserve the directory for `owner`, an isolator, until `close`. Raises Conflict, Unavailable."""
+        self._records.claim(owner)
+
+    def close(self) -> None:
+        """Unlock the directory; the records stay."""
+        self._records.close()
+
+    def save(self, container_id: str, gpus: Iterable[Gpu]) -> None:
         """Record that the container holds `gpus`; it lasts when this returns, as long as containers do.
 
-        Raises BadInput when the id cannot be a file's name, Unavailable when the file cannot be written (and then the
-        record is as it was).
+        Raises BadInput for an invalid id; Unavailable if the file cannot be written, and then the record is unchanged,
+        or if the new record might not survive a power failure.
         """
-        path = self._path(container_id)
-        held = [HeldGpu.of(gpu) for gpu in sorted(gpus)]
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            durable = self._boot_id is None
-            write_whole(path, msgspec.json.encode(_Document(container_id, held)), mode=0o600, durable=durable)
-        except OSError as error:
-            raise Unavailable(f"cannot record the GPUs of container {container_id} in {path}: {error}") from error
-        if not durable:
-            with suppress(OSError):
-                self._older(path).unlink(missing_ok=True)
+        name = container_id_of(container_id)
+        path = self._path(name)
+        held = [HeldGpu.of(gpu) for gpu in sorted(gpus_of(gpus))]
+        durable = self._boot_id is None
+        with self._records:
+            try:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_whole(path, msgspec.json.encode(_Document(name, held)), mode=0o600, durable=durable)
+            except OSError as error:
+                raise Unavailable(f"cannot record the GPUs of container {name} in {path}: {error}") from error
+            if not durable:
+                with suppress(OSError):
+                    self._older(path).unlink(missing_ok=True)
 
-    def remove(self, container_id: ContainerId) -> None:
+    def remove(self, container_id: str) -> None:
         """Forget the container; nothing happens when it has no record. Raises Unavailable, BadInput.
 
         A record that comes back after a power failure is that of an orphan, and cleaned up as one; once its GPUs are
         on another's record it cannot come back, for both names are in one directory.
         """
-        path = self._path(container_id)
-        try:
-            # The one that counts last: where the other cannot be removed, all is as it was.
-            self._older(path).unlink(missing_ok=True)
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise Unavailable(f"cannot remove {path}: {error}") from error
+        path = self._path(container_id_of(container_id))
+        with self._records:
+            try:
+                # The one that counts last: where the other cannot be removed, all is as it was.
+                self._older(path).unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise Unavailable(f"cannot remove {path}: {error}") from error
 
     def load(self) -> Mapping[ContainerId, frozenset[HeldGpu]]:
         """Return what every container holds. Raises Unavailable naming the file that cannot be read or understood."""
         held: dict[ContainerId, frozenset[HeldGpu]] = {}
+        with self._records:
+            for path in self._paths():
+                document = _read(path)
+                held[document.container_id] = frozenset(document.gpus)
+        return held
+
+    def _paths(self) -> list[Path]:
+        """Return the files of all records; remove incomplete files of killed processes. Raises Unavailable."""
+        paths: list[Path] = []
         try:
             self._drop_other_runs()
-            paths: list[Path] = []
             # Those of this run of the machine come last, and count where both are there.
             for folder in dict.fromkeys((self._directory, self._folder)):
                 for half_written in folder.glob(".*.tmp"):
@@ -100,18 +145,13 @@ class Checkpoints:
                 paths += sorted(folder.glob(f"[!.]*{_SUFFIX}"))
         except OSError as error:
             raise Unavailable(f"cannot read {self._directory}: {error}") from error
-        for path in paths:
-            document = _read(path)
-            held[document.container_id] = frozenset(document.gpus)
-        return held
+        return paths
 
     def _older(self, path: Path) -> Path:
         """Return where a process without boot ids has left the record; it does not count where the other is there."""
         return self._directory / path.name
 
     def _path(self, container_id: ContainerId) -> Path:
-        if not container_id or container_id.startswith(".") or "/" in container_id or "\0" in container_id:
-            raise BadInput(f"'{container_id}' cannot be the id of a container")
         return self._folder / f"{container_id}{_SUFFIX}"
 
     @property
@@ -130,11 +170,11 @@ class Checkpoints:
 def _read(path: Path) -> _Document:
     try:
         document = msgspec.json.decode(path.read_bytes(), type=_Document)
-        if f"{document.container_id}{_SUFFIX}" != path.name:
+        if f"{container_id_of(document.container_id)}{_SUFFIX}" != path.name:
             raise msgspec.ValidationError(f"it is about container {document.container_id}")
     except OSError as error:
         raise Unavailable(f"cannot read {path}: {error}") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, BadInput) as error:
         # Guessing here could give one GPU to two containers.
         raise Unavailable(
             f"{path} does not say which GPUs its container holds ({error}); "

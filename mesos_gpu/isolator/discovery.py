@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mesos_gpu.errors import BadFlag
+from mesos_gpu.errors import BadFlag, BadInput
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.arguments import gpus_of, texts_of
 
 
 def discover_gpus(
@@ -24,6 +25,11 @@ def discover_gpus(
     `gpus:0` means that this agent uses no GPU. Raises BadFlag when the two flags disagree with each other or with
     the machine.
     """
+    if devices is not None:
+        texts_of(devices, "devices")
+    if gpus_asked is not None and (isinstance(gpus_asked, bool) or not isinstance(gpus_asked, int)):
+        raise BadInput(f"gpus_asked must be a whole number, not {gpus_asked!r}")
+    gpus_of(found)
     if not isolating:
         if devices is not None:
             raise BadFlag("nvidia_gpu_devices", "needs 'gpu/nvidia' in --isolation")

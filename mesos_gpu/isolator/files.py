@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 
@@ -12,7 +13,8 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = T
     Raises OSError. When this returns, the file outlasts a power failure; where it is not to be `durable`, only the end
     of this program.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Without the name of the file: with it, a name of 250 bytes would be too long.
+    temporary = path.with_name(f".{os.getpid()}-{threading.get_native_id()}.tmp")
     try:
         with temporary.open("wb") as file:
             os.fchmod(file.fileno(), mode)

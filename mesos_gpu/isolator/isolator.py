@@ -4,34 +4,49 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import ExitStack
-from types import MappingProxyType
+from contextlib import suppress
 
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, DeviceError, MesosGpuError, NotFound, Unavailable
-from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuDriver, GpuUsage
-from mesos_gpu.isolator.access import gpu_nodes, rule_for
-from mesos_gpu.isolator.checkpoints import Checkpoints, HeldGpu
-from mesos_gpu.isolator.identity import is_nested, top_level
-from mesos_gpu.isolator.injection import NEEDED_LABEL, NO_DEVICES, VISIBLE_DEVICES, ImageManifest, should_inject
+from mesos_gpu.gpu.device import Gpu, GpuDriver, GpuUsage
+from mesos_gpu.isolator.access import gpu_nodes, own_nodes
+from mesos_gpu.isolator.allocator import GpuAccount
+from mesos_gpu.isolator.arguments import (
+    container_id_of,
+    container_ids_of,
+    flag_of,
+    gpu_count_of,
+    gpus_of,
+    labels_of,
+    pid_of,
+)
+from mesos_gpu.isolator.checkpoints import Checkpoints, still_here
+from mesos_gpu.isolator.injection import NO_LABELS, ImageManifest, Planner
 from mesos_gpu.isolator.live_access import LiveAccess, RunningAccess
 from mesos_gpu.isolator.plan import Change, LaunchPlan
-from mesos_gpu.isolator.pool import Choice, GpuPool
+from mesos_gpu.isolator.pool import Choice
+from mesos_gpu.isolator.serial import serial
 from mesos_gpu.isolator.volume import NvidiaVolume
-from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.ids import ContainerId, is_nested, top_level
 
 _log = logging.getLogger(__name__)
-_LENT = "/"  # begins what is lent: no container's name has it, for that is a file's name, too
-_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-class NvidiaGpuIsolator:
-    """Gives containers whole GPUs of `gpus`. Synchronous; one caller at a time.
+class NvidiaGpuIsolator(GpuAccount):
+    """Gives containers whole GPUs of `gpus`. Synchronous; thread-safe: one call runs at a time.
 
     The names are Mesos' (`include/mesos/slave/isolator.hpp`), in the order of a container's life: recover, prepare,
     isolate, update, usage and status, cleanup; docs/do/isolator.md tells it. An id such as `parent.child` is one
     nested in `parent`, with the GPUs of that. `volume` is None where the driver has none; `choice` picks among free
     GPUs, else the lowest device numbers are given; `live_access` is that of a running container, by the pid of one of
-    its processes. Raises DeviceError when the driver's control nodes are not to be had.
+    its processes.
+
+    GPUs that `checkpoints` has on record are held from the constructor on, whether or not `recover` is called. The
+    isolator locks the folder of the records until `close` or the end of its process. In a process forked from this one
+    every call raises Conflict.
+
+    Raises Conflict if another isolator, in this or another process, has locked the folder; Unavailable if a record
+    cannot be read or the folder cannot be locked; DeviceError if the driver's control nodes cannot be found; BadInput
+    if an item of `gpus` is not a Gpu; ValueError if a GPU is listed twice.
     """
 
     def __init__(
@@ -44,49 +59,38 @@ class NvidiaGpuIsolator:
         choice: Choice | None = None,
         live_access: Callable[[int], LiveAccess] = RunningAccess,
     ) -> None:
-        self._pool = GpuPool(gpus, choice=choice)
-        self._control_nodes = tuple(driver.control_nodes())
+        super().__init__(gpus, choice)
+        self._planner = Planner(driver.control_nodes(), volume)
         self._driver, self._volume, self._checkpoints = driver, volume, checkpoints
         self._find_live_access = live_access
         self._live_access: dict[ContainerId, LiveAccess] = {}
-        self._unsure: set[ContainerId] = set()  # containers whose access or records may not be as they are held
-        self._lent: dict[ContainerId, frozenset[Gpu]] = {}
+        self._unremoved: set[ContainerId] = set()
+        """Containers whose `prepare` failed and whose record could not be removed; they hold their GPUs until it is."""
+        self._stale: set[ContainerId] = set()
+        """Containers whose record could not be written and may differ from what they hold."""
+        checkpoints.claim(self)
+        try:
+            self._hold_recorded()
+        except BaseException:
+            checkpoints.close()
+            raise
+        self._unsure = set(self._pool.held)  # containers whose access or records may not be as they are held
 
-    @property
-    def total(self) -> frozenset[Gpu]:
-        """The GPUs that this isolator manages, free or held."""
-        return self._pool.total
+    def close(self) -> None:
+        """Unlock the folder of the records. Containers stay on record; further calls raise Conflict."""
+        if self.access.is_forked:
+            return
+        with suppress(Conflict), self.access:  # a second call finds it closed
+            self.access.close()
+            self._checkpoints.close()
 
-    @property
-    def free(self) -> frozenset[Gpu]:
-        """The GPUs that no container holds."""
-        return self._pool.free
+    def __enter__(self) -> NvidiaGpuIsolator:
+        """Return this isolator; it is closed at the end of the block."""
+        return self
 
-    @property
-    def withdrawn(self) -> frozenset[str]:
-        """The uuids of GPUs that `prepare` and `update` do not give."""
-        return self._pool.withdrawn
-
-    def withdraw(self, uuids: Iterable[str]) -> None:
-        """Give these GPUs to no container from now on; one that is held stays with its holder."""
-        self._pool.withdrawn = self._pool.withdrawn.union(uuids)
-
-    def restore(self, uuids: Iterable[str]) -> None:
-        """Give these GPUs again."""
-        self._pool.withdrawn = self._pool.withdrawn.difference(uuids)
-
-    @property
-    def held(self) -> Mapping[ContainerId, frozenset[Gpu]]:
-        """The GPUs of every container that was prepared or recovered and is not cleaned up; empty for one without."""
-        held = dict(self._pool.held)
-        for borrower in self._lent:
-            del held[borrower]
-        return held
-
-    @property
-    def lent(self) -> Mapping[str, frozenset[Gpu]]:
-        """The GPUs that holders outside Mesos have, by the name that they were lent under."""
-        return {name.removeprefix(_LENT): gpus for name, gpus in self._lent.items()}
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
 
     @property
     def driver(self) -> GpuDriver:
@@ -98,70 +102,35 @@ class NvidiaGpuIsolator:
         """The driver's files, None where there are none."""
         return self._volume
 
-    def manage(self, gpus: Iterable[Gpu]) -> None:
-        """Have these GPUs from now on, for MIG instances come and go; who holds one keeps it.
-
-        Raises Conflict when one that is held is not among them.
-        """
-        pool = GpuPool(gpus, choice=self._pool.choice)
-        pool.withdrawn = self._pool.withdrawn
-        for holder, held in self._pool.held.items():
-            pool.take(holder, held)
-        self._pool = pool
-
-    def lend(self, name: str, gpus: Collection[Gpu]) -> None:
-        """Give free GPUs to a holder outside Mesos; who it is, and the record of it, is the caller's affair.
-
-        Also before `recover`, which keeps what is lent. Raises Conflict when one is not free, or the name is taken.
-        """
-        borrower = ContainerId(_LENT + name)
-        if borrower in self._lent:
-            raise Conflict(f"GPUs are lent under the name {name} already")
-        self._pool.take(borrower, gpus)
-        self._lent[borrower] = frozenset(gpus)
-
-    def take_back(self, name: str) -> None:
-        """Free what was lent under a name; an unknown one is not an error."""
-        borrower = ContainerId(_LENT + name)
-        if self._lent.pop(borrower, None) is not None:
-            self._pool.release(borrower)
-
+    @serial
     def plan_for(self, gpus: Collection[Gpu]) -> LaunchPlan:
         """Return what a container with an image needs to use these GPUs, whoever holds them."""
-        return self._plan(frozenset(gpus), True, _NO_LABELS)
+        return self._planner.plan(gpus_of(gpus), True, NO_LABELS)
 
-    def recover(self, live: Collection[ContainerId]) -> frozenset[ContainerId]:
-        """Take up what containers held before a restart; call it once, before anything else.
+    @serial
+    def recover(self, live: Collection[str]) -> frozenset[ContainerId]:
+        """Reconcile the records with the containers that still run; call it once after a restart, before other calls.
 
         Returns the orphans: containers that are recorded on disk but are not in `live`. Their GPUs stay held until
-        `cleanup` (Mesos calls them available at once, and can so give one GPU to two containers). A GPU that has
-        vanished since is dropped with a line in the log. Raises Unavailable when a record cannot be read.
+        `cleanup` (Mesos calls them available at once, and can so give one GPU to two containers). GPUs on record are
+        held without this call; it adds `live` containers without GPUs, which have no record. Raises BadInput.
         """
-        pool = self._pool.fresh()
-        for borrower, lent in self._lent.items():
-            pool.take(borrower, lent)
-        recorded = self._checkpoints.load()
-        for container_id, was_held in sorted(recorded.items()):
-            gpus = self._still_here(container_id, was_held)
-            try:
-                pool.take(container_id, gpus)
-            except Conflict as error:
-                raise Unavailable(f"container {container_id} is on record with another's GPUs: {error}") from error
-        for container_id in live:
+        names = container_ids_of(live)
+        for container_id in names:
             if not is_nested(container_id):
-                pool.take(container_id, ())
-        self._pool = pool
+                self._pool.take(container_id, ())
         self._live_access.clear()
-        self._unsure = set(pool.held).difference(self._lent)
-        return frozenset(recorded) - frozenset(live)
+        self._unsure = set(self._pool.held).difference(self._lent)
+        return frozenset(self._unsure) - names
 
+    @serial
     def prepare(
         self,
-        container_id: ContainerId,
+        container_id: str,
         gpus: float,
         *,
         image: ImageManifest | bool = False,
-        labels: Mapping[str, str] = _NO_LABELS,
+        labels: Mapping[str, str] = NO_LABELS,
         debug: bool = False,
     ) -> LaunchPlan:
         """Take `gpus` free GPUs for the container; return what it must be given before its first process starts.
@@ -180,32 +149,49 @@ class NvidiaGpuIsolator:
         nested one asks for GPUs; NotFound when its parent is unknown; Unavailable when that it holds them cannot be
         recorded. Nothing is held after an error.
         """
-        gpus = _whole(container_id, gpus)
-        if is_nested(container_id):
-            return self._nested_plan(container_id, gpus, image, labels, debug=debug)
-        if self._pool.held_by(container_id) is not None:
-            raise Conflict(f"container {container_id} has already been prepared")
-        given = self._pool.choose(gpus)
+        name = container_id_of(container_id)
+        count, labels = gpu_count_of(name, gpus), labels_of(name, labels)
+        if not isinstance(image, ImageManifest):
+            flag_of(image, "`image`, if it is not an ImageManifest,")
+        flag_of(debug, "`debug`")
+        if is_nested(name):
+            return self._nested_plan(name, count, image, labels, debug=debug)
+        self._settle()
+        if name in self._unremoved:
+            raise Unavailable(
+                f"the record of an earlier container {name} cannot be removed; check the disk, or choose another id"
+            )
+        if self._pool.held_by(name) is not None:
+            raise Conflict(
+                f"container {name} has already been prepared, by this process or by the one before it; clean it up "
+                "once it has ended, or choose another id"
+            )
+        given = self._pool.choose(count)
+        plan = self._planner.plan(given, image, labels)
         if given:
-            with ExitStack() as undo:
-                undo.callback(self._checkpoints.remove, container_id)
-                self._checkpoints.save(container_id, given)
-                undo.pop_all()
-        self._pool.take(container_id, given)
-        return self._plan(given, image, labels)
+            try:
+                self._checkpoints.save(name, given)
+            except BaseException:
+                self._undo_prepare(name, given)
+                raise
+        self._pool.take(name, given)
+        return plan
 
-    def isolate(self, container_id: ContainerId, pid: int) -> None:
+    @serial
+    def isolate(self, container_id: str, pid: int) -> None:
         """Tell that the container runs, with `pid` a process in it; `update` can change its access from now on.
 
         The container must have a cgroup and a /dev of its own. Nothing happens for a nested one. Raises NotFound for
         an unknown container or process, Unavailable when the process' cgroup is not to be found.
         """
-        if is_nested(container_id):
+        name, pid = container_id_of(container_id), pid_of(pid)
+        if is_nested(name):
             return
-        self._holds(container_id)
-        self._live_access[container_id] = self._find_live_access(pid)
+        self._holds(name)
+        self._live_access[name] = self._find_live_access(pid)
 
-    def update(self, container_id: ContainerId, gpus: float, release: Collection[Gpu] | None = None) -> Change:
+    @serial
+    def update(self, container_id: str, gpus: float, release: Collection[Gpu] | None = None) -> Change:
         """Make `gpus` the number of GPUs that the container holds; a running one can open them, or not, on return.
 
         A container that grows keeps what it has. One that shrinks gives back exactly `release`, which must then be as
@@ -217,42 +203,44 @@ class NvidiaGpuIsolator:
         a record cannot be written, ContainerError when the kernel refuses. After any of them the container holds what
         it held, or more.
         """
-        if is_nested(container_id):
-            raise BadInput(f"container {container_id}: Not supported for nested containers")
-        gpus = _whole(container_id, gpus)
-        holds = self._holds(container_id)
-        if gpus < 0:
-            raise BadInput(f"container {container_id} cannot be given {gpus} GPUs")
-        leaving = max(len(holds) - gpus, 0)
-        if release is not None and (len(frozenset(release)) != leaving or not holds.issuperset(release)):
+        name = container_id_of(container_id)
+        if is_nested(name):
+            raise BadInput(f"container {name}: Not supported for nested containers")
+        count, named = gpu_count_of(name, gpus), None if release is None else gpus_of(release)
+        self._settle()
+        holds = self._holds(name)
+        leaving = max(len(holds) - count, 0)
+        if named is not None and (len(named) != leaving or not holds.issuperset(named)):
             raise BadInput(
-                f"container {container_id} holds {len(holds)} GPUs and is to hold {gpus}, so {leaving} of its own must "
-                f"be released, not {', '.join(gpu.uuid for gpu in sorted(release)) or 'none'}"
+                f"container {name} holds {len(holds)} GPUs and is to hold {count}, so {leaving} of its own must "
+                f"be released, not {', '.join(gpu.uuid for gpu in sorted(named)) or 'none'}"
             )
         if leaving:
-            return self._shrink(container_id, holds, leaving, release)
-        return self._grow(container_id, holds, gpus - len(holds))
+            return self._shrink(name, holds, leaving, named)
+        return self._grow(name, holds, count - len(holds))
 
-    def reach(self, container_id: ContainerId, gpus: Collection[Gpu], others: Collection[Gpu]) -> Change:
+    @serial
+    def reach(self, container_id: str, gpus: Collection[Gpu], others: Collection[Gpu]) -> Change:
         """Have a container open GPUs that it shares, and none of the `others`; a running one can, or not, on return.
 
         They are nobody's here: who may have them is the caller's affair. Raises Conflict when it has one of the others
         open, NotFound for a container that is unknown or has ended, ContainerError when the kernel refuses; it may then
         open some of both.
         """
-        self._holds(container_id)
-        opened = gpu_nodes(sorted(gpus))
-        closed = tuple(node for node in gpu_nodes(sorted(others)) if node not in opened)
-        change = Change((), (), opened, closed, self._plan(frozenset(gpus), False, _NO_LABELS))
-        live_access = self._live_access.get(container_id)
+        name, own = container_id_of(container_id), gpus_of(gpus)
+        self._holds(name)
+        opened = gpu_nodes(sorted(own))
+        closed = tuple(node for node in gpu_nodes(sorted(gpus_of(others))) if node not in opened)
+        change = Change((), (), opened, closed, self._planner.plan(own, False, NO_LABELS))
+        live_access = self._live_access.get(name)
         if live_access is not None:
             live_access.change(change.plan.nodes, opened=opened, closed=closed)
             in_use = live_access.using(closed)
             if in_use:
-                raise Conflict(f"container {container_id} has {', '.join(node.path for node in in_use)} open")
+                raise Conflict(f"container {name} has {', '.join(node.path for node in in_use)} open")
         return change
 
-    def usage(self, container_id: ContainerId) -> dict[Gpu, GpuUsage]:
+    def usage(self, container_id: str) -> dict[Gpu, GpuUsage]:
         """Return what each GPU of the container does now; one that does not answer reports nothing. It may block.
 
         A nested container's are those of its top-level one. Raises NotFound for an unknown container.
@@ -266,30 +254,70 @@ class NvidiaGpuIsolator:
                 found[gpu] = GpuUsage()
         return found
 
-    def status(self, container_id: ContainerId) -> tuple[Gpu, ...]:
+    @serial
+    def status(self, container_id: str) -> tuple[Gpu, ...]:
         """Return the GPUs that the container can use, in order. Raises NotFound for an unknown container."""
-        return tuple(sorted(self._holds(top_level(container_id))))
+        return tuple(sorted(self._holds(top_level(container_id_of(container_id)))))
 
-    def cleanup(self, container_id: ContainerId) -> None:
+    @serial
+    def cleanup(self, container_id: str) -> None:
         """Free what the container holds, once no process of it is left; again, unknown or nested: nothing happens.
 
         Raises Unavailable when the record cannot be removed; the GPUs stay held then.
         """
-        if self._pool.held_by(container_id) is None:
+        name = container_id_of(container_id)
+        if self._pool.held_by(name) is None:
             return
-        self._checkpoints.remove(container_id)
-        self._pool.release(container_id)
-        self._live_access.pop(container_id, None)
-        self._unsure.discard(container_id)
+        self._checkpoints.remove(name)
+        self._pool.release(name)
+        self._live_access.pop(name, None)
+        self._unsure.discard(name)
+        self._unremoved.discard(name)
+        self._stale.discard(name)
+
+    def _hold_recorded(self) -> None:
+        """Hold the GPUs that are on record; log and skip a GPU that no longer exists. Raises Unavailable."""
+        for container_id, was_held in sorted(self._checkpoints.load().items()):
+            try:
+                self._pool.take(container_id, still_here(container_id, was_held, self._pool.total))
+            except Conflict as error:
+                raise Unavailable(
+                    f"container {container_id} is on record with another's GPUs: {error}. Stop one of the two "
+                    "containers, remove its record, and start again"
+                ) from error
+
+    def _undo_prepare(self, container_id: ContainerId, gpus: frozenset[Gpu]) -> None:
+        """Remove a record that may have been written; if that fails, hold the GPUs so that the record stays true."""
+        try:
+            self._checkpoints.remove(container_id)
+        except MesosGpuError as error:
+            _log.error(
+                "the record of container %s could not be removed, so its GPUs stay held: %s", container_id, error
+            )
+            self._pool.take(container_id, gpus)
+            self._unremoved.add(container_id)
+
+    def _settle(self) -> None:
+        """Retry to write and remove the records that the disk refused earlier."""
+        for container_id in sorted(self._stale):
+            with suppress(Unavailable):
+                self._record(container_id, self._holds(container_id))
+                self._stale.discard(container_id)
+        for container_id in sorted(self._unremoved):
+            with suppress(Unavailable):
+                self._checkpoints.remove(container_id)
+                self._pool.release(container_id)
+                self._unremoved.discard(container_id)
 
     def _grow(self, container_id: ContainerId, holds: frozenset[Gpu], more: int) -> Change:
         given = self._pool.choose(more)
-        change = self._change(holds, holds | given)
+        change = self._planner.change(holds, holds | given)
         if given or container_id in self._unsure:  # a shrink that failed may have left a record of fewer
-            with ExitStack() as undo:
-                undo.callback(self._record, container_id, holds)
+            try:
                 self._record(container_id, holds | given)
-                undo.pop_all()
+            except BaseException:
+                self._undo_growth(container_id, holds, given)
+                raise
         if given:
             self._pool.take(container_id, given)
         live_access = self._live_access.get(container_id)
@@ -300,6 +328,20 @@ class NvidiaGpuIsolator:
                 self._take_back(container_id, live_access, change)
                 raise
         return change
+
+    def _undo_growth(self, container_id: ContainerId, holds: frozenset[Gpu], given: frozenset[Gpu]) -> None:
+        """Restore the record of a container; if that fails, hold the GPUs that may be on record."""
+        try:
+            self._record(container_id, holds)
+        except MesosGpuError as error:
+            _log.error(
+                "the record of container %s could not be restored, so it holds the GPUs that may be on record: %s",
+                container_id,
+                error,
+            )
+            self._pool.take(container_id, given)
+            self._unsure.add(container_id)
+            self._stale.add(container_id)
 
     def _move(self, container_id: ContainerId, live_access: LiveAccess, change: Change) -> None:
         """Change what it can open; all of it again when an earlier change, or process, may not have ended well."""
@@ -316,7 +358,7 @@ class NvidiaGpuIsolator:
         held = self._holds(container_id)
         holds = held - frozenset(change.added)
         try:
-            self._move(container_id, live_access, self._change(held, holds))
+            self._move(container_id, live_access, self._planner.change(held, holds))
             self._record(container_id, holds)
         except MesosGpuError as error:
             _log.error("container %s may open GPUs it was not given, and so holds them: %s", container_id, error)
@@ -328,7 +370,7 @@ class NvidiaGpuIsolator:
     ) -> Change:
         live_access = self._live_access.get(container_id)
         leaving = self._idle(container_id, holds, count) if release is None else frozenset(release)
-        change = self._change(holds, holds - leaving)
+        change = self._planner.change(holds, holds - leaving)
         if live_access is not None:
             self._move(container_id, live_access, change)
             # Only now can nothing more be opened, so only now does looking at what is open tell something.
@@ -337,10 +379,17 @@ class NvidiaGpuIsolator:
                 if in_use:
                     raise Conflict(f"container {container_id} has {', '.join(node.path for node in in_use)} open")
             except (Conflict, ContainerError):
-                self._move(container_id, live_access, self._change(holds - leaving, holds))
+                self._move(container_id, live_access, self._planner.change(holds - leaving, holds))
                 raise
         self._unsure.add(container_id)
-        self._record(container_id, holds - leaving)
+        try:
+            self._record(container_id, holds - leaving)
+        except BaseException:
+            self._stale.add(container_id)
+            with suppress(MesosGpuError):
+                self._record(container_id, holds)
+                self._stale.discard(container_id)
+            raise
         self._unsure.discard(container_id)
         self._pool.give_back(container_id, leaving)
         return change
@@ -349,7 +398,7 @@ class NvidiaGpuIsolator:
         """Return `count` of the container's GPUs that none of its processes has open, as far as that can be seen."""
         live_access = self._live_access.get(container_id)
         in_use = live_access.using(gpu_nodes(holds)) if live_access is not None else frozenset()
-        idle = [gpu for gpu in sorted(holds) if in_use.isdisjoint(_own_nodes(gpu))]
+        idle = [gpu for gpu in sorted(holds) if in_use.isdisjoint(own_nodes(gpu))]
         if len(idle) < count:
             raise Conflict(f"container {container_id} has all but {len(idle)} of its {len(holds)} GPUs open")
         return frozenset(idle[len(idle) - count :])
@@ -378,65 +427,4 @@ class NvidiaGpuIsolator:
         if gpus:
             raise BadInput(f"container {container_id}: its GPUs are those of {top_level(container_id)}; ask there")
         holds = self._holds(top_level(container_id))
-        return LaunchPlan() if debug else self._plan(holds, image, labels)
-
-    def _nodes(self, gpus: Iterable[Gpu]) -> tuple[DeviceNode, ...]:
-        return (*gpu_nodes(sorted(gpus)), *self._control_nodes)
-
-    def _plan(self, gpus: frozenset[Gpu], image: ImageManifest | bool, labels: Mapping[str, str]) -> LaunchPlan:
-        ordered, nodes = tuple(sorted(gpus)), self._nodes(gpus)
-        files = self._files(image, labels)
-        return LaunchPlan(
-            gpus=ordered,
-            nodes=nodes,
-            rules=tuple(map(rule_for, nodes)),
-            mounts=files.mounts,
-            environment={VISIBLE_DEVICES: ",".join(gpu.uuid for gpu in ordered) or NO_DEVICES},
-            search_paths=files.search_paths,
-        )
-
-    def _files(self, image: ImageManifest | bool, labels: Mapping[str, str]) -> LaunchPlan:
-        """Return what shows the container the driver's files, if it is to see them."""
-        if self._volume is None:
-            return LaunchPlan()
-        if isinstance(image, ImageManifest):
-            wanted, has_image = should_inject(image.environment, image.labels), True
-        else:
-            wanted, has_image = image or self._volume.is_nowhere_else, image
-        return self._volume.plan(image=has_image) if wanted or NEEDED_LABEL in labels else LaunchPlan()
-
-    def _change(self, before: frozenset[Gpu], after: frozenset[Gpu]) -> Change:
-        old, new = gpu_nodes(sorted(before)), gpu_nodes(sorted(after))
-        return Change(
-            added=tuple(sorted(after - before)),
-            removed=tuple(sorted(before - after)),
-            opened=tuple(node for node in new if node not in old),
-            closed=tuple(node for node in old if node not in new),
-            plan=self._plan(after, False, _NO_LABELS),
-        )
-
-    def _still_here(self, container_id: ContainerId, was_held: Collection[HeldGpu]) -> frozenset[Gpu]:
-        """Return the GPUs that the container can open now: those with the device numbers it was given."""
-        here: set[Gpu] = set()
-        for was in was_held:
-            openable = [gpu for gpu in self.total if was.opens(gpu)]
-            same = [gpu for gpu in openable if gpu.uuid == was.uuid]
-            if not openable:
-                _log.warning("GPU %s of container %s is no longer managed here", was.uuid, container_id)
-            elif not same:
-                found = ", ".join(gpu.uuid for gpu in openable)
-                _log.warning("container %s was given GPU %s, which is now %s", container_id, was.uuid, found)
-            here.update(openable)
-        return frozenset(here)
-
-
-def _own_nodes(gpu: Gpu) -> tuple[DeviceNode, ...]:
-    """Return the nodes that nobody has open but who uses this GPU: not those that MIG instances share."""
-    return gpu_nodes([gpu]) if gpu.mig is None else gpu.mig.nodes
-
-
-def _whole(container_id: ContainerId, gpus: float) -> int:
-    """Return a number of GPUs, which Mesos writes as a scalar, as a whole one. Raises BadInput."""
-    if gpus != gpus // 1 or gpus in (float("inf"), float("-inf")):
-        raise BadInput(f"container {container_id} cannot be given {gpus:g} GPUs: it holds whole ones")
-    return int(gpus)
+        return LaunchPlan() if debug else self._planner.plan(holds, image, labels)

@@ -65,7 +65,8 @@ class GpuPool:
     def choose(self, count: int) -> frozenset[Gpu]:
         """Return `count` whole GPUs to give; nothing changes.
 
-        Raises NotEnoughGpus when fewer are to be had, BadInput when `count` is negative.
+        Raises NotEnoughGpus when fewer are to be had, BadInput when `count` is negative, ValueError when `choice`
+        returns other GPUs than it was asked for.
         """
         if count < 0:
             raise BadInput(f"a container cannot be given {count} GPUs")
@@ -77,7 +78,12 @@ class GpuPool:
         available = self.available
         if count > len(available):
             raise NotEnoughGpus(asked=count, free=len(available))
-        return frozenset(sorted(available)[:count]) if self.choice is None else self.choice(available, count)
+        if self.choice is None:
+            return frozenset(sorted(available)[:count])
+        chosen = frozenset(self.choice(available, count))
+        if len(chosen) != count or not chosen <= available:
+            raise ValueError(f"`choice` must return {count} of the GPUs {_names(available)}, and returned {chosen}")
+        return chosen
 
     def take(self, container: ContainerId, gpus: Collection[Gpu]) -> None:
         """Give exactly `gpus` to `container`, beside what it holds; all or none. Raises Conflict when one is not free.

@@ -8,7 +8,9 @@ from pathlib import Path
 import msgspec
 
 from mesos_gpu.errors import BadInput, Unavailable
+from mesos_gpu.isolator.arguments import container_id_of, share_of
 from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.isolator.record_folder import RecordFolder
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import Share
 
@@ -21,47 +23,65 @@ class _Document(msgspec.Struct):
 
 
 class ShareRecords:
-    """One JSON file per container with a share, in a directory of its own that is made when it is first needed."""
+    """One JSON file per container with a share, in a directory of its own that is made when it is first needed.
+
+    The first call locks the directory, as in Checkpoints.
+    """
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self._records = RecordFolder(directory)
+        self._directory = self._records.path
 
-    def save(self, container_id: ContainerId, share: Share) -> None:
+    def claim(self, owner: object) -> None:
+        """Reserve the directory for `owner`, an isolator, until `close`. Raises Conflict, Unavailable."""
+        self._records.claim(owner)
+
+    def close(self) -> None:
+        """Unlock the directory; the records stay."""
+        self._records.close()
+
+    def save(self, container_id: str, share: Share) -> None:
         """Record a share; it lasts when this returns. Raises BadInput for an id that names no file, Unavailable."""
-        path = self._path(container_id)
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(path, msgspec.json.encode(_Document(container_id, share)), mode=0o600)
-        except OSError as error:
-            raise Unavailable(f"cannot record the GPU share of container {container_id} in {path}: {error}") from error
+        document = _Document(container_id_of(container_id), share_of(share))
+        path = self._path(document.container_id)
+        with self._records:
+            try:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_whole(path, msgspec.json.encode(document), mode=0o600)
+            except OSError as error:
+                raise Unavailable(
+                    f"cannot record the GPU share of container {container_id} in {path}: {error}"
+                ) from error
 
-    def remove(self, container_id: ContainerId) -> None:
+    def remove(self, container_id: str) -> None:
         """Forget the container; nothing happens when it has no record. Raises Unavailable, BadInput."""
-        path = self._path(container_id)
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise Unavailable(f"cannot remove {path}: {error}") from error
+        path = self._path(container_id_of(container_id))
+        with self._records:
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise Unavailable(f"cannot remove {path}: {error}") from error
 
     def load(self) -> Mapping[ContainerId, Share]:
         """Return every share. Raises Unavailable naming the file that cannot be read or understood."""
         found: dict[ContainerId, Share] = {}
-        try:
-            for half_written in self._directory.glob(".*.tmp"):
-                half_written.unlink(missing_ok=True)
-            for path in sorted(self._directory.glob(f"[!.]*{_SUFFIX}")):
-                document = msgspec.json.decode(path.read_bytes(), type=_Document)
-                found[document.container_id] = document.share
-        except OSError as error:
-            raise Unavailable(f"cannot read {self._directory}: {error}") from error
-        except msgspec.DecodeError as error:
-            raise Unavailable(
-                f"{path} does not say what its container shares ({error}); once that container is gone, remove the "
-                "file and start again"
-            ) from error
+        with self._records:
+            try:
+                for half_written in self._directory.glob(".*.tmp"):
+                    half_written.unlink(missing_ok=True)
+                for path in sorted(self._directory.glob(f"[!.]*{_SUFFIX}")):
+                    document = msgspec.json.decode(path.read_bytes(), type=_Document)
+                    if f"{container_id_of(document.container_id)}{_SUFFIX}" != path.name:
+                        raise msgspec.ValidationError(f"it is about container {document.container_id}")
+                    found[document.container_id] = document.share
+            except OSError as error:
+                raise Unavailable(f"cannot read {self._directory}: {error}") from error
+            except (msgspec.DecodeError, BadInput) as error:
+                raise Unavailable(
+                    f"{path} does not say what its container shares ({error}); once that container is gone, remove the "
+                    "file and start again"
+                ) from error
         return found
 
     def _path(self, container_id: ContainerId) -> Path:
-        if not container_id or container_id.startswith(".") or "/" in container_id or "\0" in container_id:
-            raise BadInput(f"'{container_id}' cannot be the id of a container")
         return self._directory / f"{container_id}{_SUFFIX}"

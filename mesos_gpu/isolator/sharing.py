@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Protocol
 
-from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotEnoughGpus, NotFound
+from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotEnoughGpus, NotFound, Unavailable
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.access import gpu_nodes, rule_for
-from mesos_gpu.isolator.identity import is_nested, top_level
-from mesos_gpu.isolator.injection import VISIBLE_DEVICES, ImageManifest
+from mesos_gpu.isolator.arguments import (
+    container_id_of,
+    container_ids_of,
+    gpu_count_of,
+    gpus_of,
+    numbers_of,
+    parts_of,
+    share_of,
+)
+from mesos_gpu.isolator.injection import NO_LABELS, VISIBLE_DEVICES, ImageManifest
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.plan import BindMount, Change, LaunchPlan
+from mesos_gpu.isolator.serial import serial
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.share_tables import ShareTables
 from mesos_gpu.isolator.volume import CONTAINER_PATH
-from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.ids import ContainerId, is_nested, top_level
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
 from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share, SharedCard
 
 log = logging.getLogger(__name__)
 
 SIMULATED_CARDS = "MESOS_GPU_SIMULATED_CARDS"
-_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class MemoryKeeper(Protocol):
@@ -44,17 +52,27 @@ class SharingIsolator:
 
     A container with a share has no GPU of its own. A nested one sees what its outermost parent does. Who may use a
     card, and when, is not decided here: all of its containers can open it.
+
+    As in NvidiaGpuIsolator, shares on record are held from the constructor on, and the folder of `records` is locked
+    until `close`. Thread-safe: one call to this isolator or to `whole` runs at a time. Raises Conflict, Unavailable.
     """
 
     def __init__(
         self, whole: NvidiaGpuIsolator, gpus: Iterable[Gpu], cards: Iterable[SharedCard], records: ShareRecords
     ) -> None:
-        self._whole, self._records = whole, records
-        self._gpus = {gpu.index: gpu for gpu in gpus}
+        self._whole, self._records, self.access = whole, records, whole.access
+        self._gpus = {gpu.index: gpu for gpu in gpus_of(gpus)}
         self.cards: Mapping[int, SharedCard] = {card.index: card for card in cards}
-        self._shares: dict[ContainerId, Share] = {}
+        records.claim(self)
+        try:
+            self._shares = dict(records.load())
+        except BaseException:
+            records.close()
+            raise
         self._over: set[ContainerId] = set()
         """Containers that have ended and hold what they had all the same: a record could not be removed."""
+        self._stale: set[ContainerId] = set()
+        """Containers whose record could not be written and may differ from their share."""
         self._closed: frozenset[int] = frozenset()
         self.sockets: Mapping[int, Path] = {}
         """Where simulated cards answer; containers are told, and those with a root of their own see them there."""
@@ -63,14 +81,28 @@ class SharingIsolator:
         self.tables: ShareTables | None = None
         """What programs that list simulated GPUs read in a container; None: the cards are real, or nobody asks."""
 
+    def close(self) -> None:
+        """Unlock the folders of the records and close `whole`; further calls raise Conflict."""
+        self._whole.close()
+        self._records.close()
+
+    def __enter__(self) -> SharingIsolator:
+        """Return this isolator; it is closed at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
     @property
     def gpus(self) -> Collection[Gpu]:
         """Return the cards that are shared, as the driver lists them."""
         return self._gpus.values()
 
+    @serial
     def close_cards(self, indices: Collection[int]) -> None:
         """Give no part of these cards from now on, and of the others again; who has one keeps it."""
-        self._closed = frozenset(indices)
+        self._closed = numbers_of(indices, "GPU indices")
 
     @property
     def closed(self) -> Collection[int]:
@@ -78,30 +110,32 @@ class SharingIsolator:
         return self._closed
 
     @property
+    @serial
     def shares(self) -> Mapping[ContainerId, Share]:
         """Return what each container shares; a copy."""
         return dict(self._shares)
 
     def minor(self, card: int) -> int:
-        """Return the device number of a shared card."""
-        return self._gpus[card].minor
+        """Return the device number of a shared card. Raises NotFound."""
+        gpu = self._gpus.get(card) if isinstance(card, int) else None
+        if gpu is None:
+            raise NotFound(f"GPU {card} is not shared here: {', '.join(map(str, self._gpus)) or 'none is'}")
+        return gpu.minor
 
-    def recover(self, live: Collection[ContainerId]) -> frozenset[ContainerId]:
-        """Take up what containers held and shared before a restart; return those on record that are not `live`.
+    @serial
+    def recover(self, live: Collection[str]) -> frozenset[ContainerId]:
+        """Return the containers that are on record and not in `live`; see NvidiaGpuIsolator. Raises BadInput."""
+        names = container_ids_of(live)
+        return self._whole.recover(names) | (self._shares.keys() - names)
 
-        Raises Unavailable when a record cannot be read.
-        """
-        orphans = self._whole.recover(live)
-        self._shares = dict(self._records.load())
-        return orphans | (frozenset(self._shares) - frozenset(live))
-
+    @serial
     def prepare(
         self,
-        container_id: ContainerId,
-        gpus: int,
+        container_id: str,
+        gpus: float,
         *,
         image: ImageManifest | bool = False,
-        labels: Mapping[str, str] = _NO_LABELS,
+        labels: Mapping[str, str] = NO_LABELS,
         share: Share | None = None,
     ) -> LaunchPlan:
         """Take whole GPUs, or a part of shared ones; return what the container must be given.
@@ -109,63 +143,97 @@ class SharingIsolator:
         Raises what NvidiaGpuIsolator.prepare raises; BadInput for both kinds at once and for a card that is not
         shared, NotEnoughGpus when others have what was asked for, Conflict for a container that has a share.
         """
-        if is_nested(container_id):
-            plan = self._whole.prepare(container_id, gpus, image=image, labels=labels)
-            parent = top_level(container_id)
+        name = container_id_of(container_id)
+        if is_nested(name):
+            plan = self._whole.prepare(name, gpus, image=image, labels=labels)
+            parent = top_level(name)
             return self._with_cards(plan, parent, self._shares.get(parent), host_files=image is False)
         self._clean_up_again()
+        if name in self._shares:
+            raise Conflict(
+                f"container {name} has already been prepared, by this process or by the one before it; clean it up "
+                "once it has ended, or choose another id"
+            )
         if share is None:
-            return self._whole.prepare(container_id, gpus, image=image, labels=labels)
-        self._check(container_id, gpus, share)
-        plan = self._whole.prepare(container_id, 0, image=image, labels=labels)
+            return self._whole.prepare(name, gpus, image=image, labels=labels)
+        share = share_of(share)
+        self._check(name, gpu_count_of(name, gpus), share)
+        plan = self._whole.prepare(name, 0, image=image, labels=labels)
         try:
-            self._records.save(container_id, share)
+            self._records.save(name, share)
             if self.keeper is not None:
-                self.keeper.limit(container_id, share)
-            plan = self._with_cards(plan, container_id, share, host_files=image is False)
+                self.keeper.limit(name, share)
+            plan = self._with_cards(plan, name, share, host_files=image is False)
         except BaseException:
-            self._forget(container_id)
+            self._undo_prepare(name, share)
             raise
-        self._shares[container_id] = share
+        self._shares[name] = share
         return plan
 
-    def isolate(self, container_id: ContainerId, pid: int) -> None:
+    def _undo_prepare(self, container_id: ContainerId, share: Share) -> None:
+        """Remove what may have been written; if that fails, the container keeps its share until it can be removed."""
+        try:
+            self._forget(container_id)
+        except (MesosGpuError, OSError) as error:
+            log.error("the record of container %s could not be removed, so it keeps its share: %s", container_id, error)
+            self._shares[container_id] = share
+            self._over.add(container_id)
+
+    def isolate(self, container_id: str, pid: int) -> None:
         """Tell that the container runs: see NvidiaGpuIsolator."""
         self._whole.isolate(container_id, pid)
 
-    def update(self, container_id: ContainerId, gpus: int, release: Collection[Gpu] | None = None) -> Change:
+    @serial
+    def update(self, container_id: str, gpus: float, release: Collection[Gpu] | None = None) -> Change:
         """Change the number of whole GPUs. Raises what NvidiaGpuIsolator raises, BadInput for who has a share."""
-        if container_id in self._shares:
-            raise BadInput(f"container {container_id} shares GPUs and cannot be given whole ones")
+        name = container_id_of(container_id)
+        if name in self._shares:
+            raise BadInput(f"container {name} shares GPUs and cannot be given whole ones")
         self._clean_up_again()
-        return self._whole.update(container_id, gpus, release)
+        return self._whole.update(name, gpus, release)
 
-    def reshare(self, container_id: ContainerId, parts: Sequence[CardPart]) -> Change:
+    @serial
+    def reshare(self, container_id: str, parts: Sequence[CardPart]) -> Change:
         """Have a container have these parts of cards in place of those that it has: none while it is suspended.
 
         What it can open has changed on return. On disk is who may have a part before he can open the card, and that he
         has none only when he cannot open it any more. Raises NotFound, NotEnoughGpus, Conflict for a card that it has
         open, Unavailable, ContainerError; it then has what it had.
         """
-        share = self._shares.get(container_id)
+        name, wanted = container_id_of(container_id), parts_of(parts)
+        share = self._shares.get(name)
         if share is None:
-            raise NotFound(f"container {container_id} shares no GPU here")
-        new = share.moved(parts)
+            raise NotFound(f"container {name} shares no GPU here")
+        new = share.moved(wanted)
         if new.parts:
-            self._check_room(container_id, new)
-            self._records.save(container_id, new)
+            self._check_room(name, new)
+            self._replace_record(name, share, new)
         try:
             if new.parts and self.keeper is not None:
-                self.keeper.limit(container_id, new)
-            change = self._reach(container_id, new)
-            self._records.save(container_id, new)
+                self.keeper.limit(name, new)
+            change = self._reach(name, new)
+            self._records.save(name, new)
         except MesosGpuError:
-            self._reach_again(container_id, share, new)
+            self._reach_again(name, share, new)
             raise
-        self._shares[container_id] = new
+        self._shares[name] = new
         if self.tables is not None and new.parts:
-            self.tables.change(container_id, self._memory(new))
+            try:
+                self.tables.change(name, self._memory(new))
+            except Unavailable as error:
+                log.error("programs in container %s may see the GPU memory of its former share: %s", name, error)
         return change
+
+    def _replace_record(self, container_id: ContainerId, share: Share, new: Share) -> None:
+        """Record a new share; after an error restore the record of the old one."""
+        try:
+            self._records.save(container_id, new)
+        except BaseException:
+            self._stale.add(container_id)
+            with suppress(MesosGpuError):
+                self._records.save(container_id, share)
+                self._stale.discard(container_id)
+            raise
 
     def _reach(self, container_id: ContainerId, share: Share) -> Change:
         gpus = [self._gpus[part.card] for part in share.parts if part.card in self._gpus]
@@ -180,18 +248,21 @@ class SharingIsolator:
             log.error("container %s may open cards that it shares no more, and so has them: %s", container_id, error)
             self._shares[container_id] = new if new.parts else share
 
-    def cleanup(self, container_id: ContainerId) -> None:
+    @serial
+    def cleanup(self, container_id: str) -> None:
         """Free what the container holds and shares, once no process of it is left.
 
         Raises Unavailable when a record cannot be removed. It is held then until this is called again, or somebody else
         asks for something, and the disk takes it.
         """
-        self._over.add(container_id)
-        self._whole.cleanup(container_id)
-        if container_id in self._shares:
-            self._forget(container_id)
-            del self._shares[container_id]
-        self._over.discard(container_id)
+        name = container_id_of(container_id)
+        self._over.add(name)
+        if name in self._shares:
+            self._forget(name)
+            del self._shares[name]
+        self._whole.cleanup(name)
+        self._stale.discard(name)
+        self._over.discard(name)
 
     def _clean_up_again(self) -> None:
         for container_id in sorted(self._over):
@@ -199,18 +270,20 @@ class SharingIsolator:
                 self.cleanup(container_id)
             except (MesosGpuError, OSError) as error:
                 log.warning("what container %s held stays held: %s", container_id, error)
+        for container_id in sorted(self._stale):
+            with suppress(Unavailable):
+                self._records.save(container_id, self._shares[container_id])
+                self._stale.discard(container_id)
 
     def _forget(self, container_id: ContainerId) -> None:
-        self._whole.cleanup(container_id)
         if self.tables is not None:
             self.tables.remove(container_id)
         self._records.remove(container_id)
+        self._whole.cleanup(container_id)  # last: it cannot fail for a container without whole GPUs
 
     def _check(self, container_id: ContainerId, gpus: int, share: Share) -> None:
         if gpus:
             raise BadInput(f"container {container_id} asks for whole GPUs and for parts of others: one or the other")
-        if container_id in self._shares:
-            raise Conflict(f"container {container_id} has already been prepared")
         self._check_room(container_id, share)
 
     def _check_room(self, container_id: ContainerId, share: Share) -> None:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import shutil
 import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from mesos_gpu.errors import Unavailable, of_want
+from mesos_gpu.errors import Conflict, Unavailable, of_want
+from mesos_gpu.file_locks import hold, holder
 from mesos_gpu.gpu.device import GpuDriver
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator.driver_files import CAPABILITIES
 from mesos_gpu.isolator.driver_tree import FOLDERS, Entry, VolumeFile, VolumeLink, driver_tree, simulated_tree
 from mesos_gpu.isolator.files import sync_directory
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
-from mesos_gpu.isolator.tmpfs import mount_tmpfs
 
 _log = logging.getLogger(__name__)
 
 CONTAINER_PATH = "/usr/local/nvidia"
 """Where images made for NVIDIA's first docker plugin, and Mesos, expect the volume."""
 
-_PREFIX, _ASIDE = "nvidia_", ".nvidia_"
+_PREFIX, _ASIDE, _LOCK = "nvidia_", ".nvidia_", ".lock"
+_BUILD_S = 120.0
+_MS_NOSUID, _MS_NODEV = 2, 4
 _MUCH_MEMORY = 64 << 20
 
 
@@ -56,7 +60,8 @@ class NvidiaVolume:
 
         Where `directory` lies on a filesystem that forbids execution, as /run often does, a tmpfs is mounted over it
         (needs root; call this after entering a private mount namespace and before the container's root filesystem is
-        bound). Raises Unavailable when the files cannot be written or could not be executed.
+        bound). Calls for one directory, also of other processes, run one after another. Raises Unavailable when the
+        files cannot be written or could not be executed, Conflict when another process builds for more than 2 minutes.
         """
         if driver.version is None:
             return None
@@ -71,13 +76,14 @@ class NvidiaVolume:
                 entries = driver_tree(root, driver.version, capabilities)
             directory.mkdir(parents=True, exist_ok=True)
             _allow_execution(directory, entries)
-            for half_built in directory.glob(f"{_ASIDE}*"):
-                shutil.rmtree(half_built)
-            if volume.host_path.is_dir():
-                _complete(volume.host_path, entries)
-            else:
-                _build(volume.host_path, entries)
-            _remove_unused(directory, volume.host_path.name)
+            with _alone(directory):
+                for half_built in directory.glob(f"{_ASIDE}*"):
+                    shutil.rmtree(half_built)
+                if volume.host_path.is_dir():
+                    _complete(volume.host_path, entries)
+                else:
+                    _build(volume.host_path, entries)
+                _remove_unused(directory, volume.host_path.name)
         except OSError as error:
             raise Unavailable(f"cannot write the NVIDIA volume {volume.host_path}: {error}") from error
         return volume
@@ -97,6 +103,22 @@ class NvidiaVolume:
                 "LD_LIBRARY_PATH": ("/usr/local/cuda/compat", f"{CONTAINER_PATH}/lib", f"{CONTAINER_PATH}/lib64"),
             },
         )
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Lock the directory of volumes during the block. Raises Conflict, OSError."""
+    path = directory / _LOCK
+    lock = hold(path, _BUILD_S)
+    if lock is None:
+        raise Conflict(
+            f"process {holder(path) or 'unknown'} has been building the NVIDIA volume in {directory} for "
+            f"{_BUILD_S:g} s: wait for it or stop it, or choose another folder"
+        )
+    try:
+        yield
+    finally:
+        lock.close()
 
 
 def _build(path: Path, entries: Iterable[Entry]) -> None:
@@ -202,9 +224,18 @@ def _allow_execution(directory: Path, entries: Iterable[Entry]) -> None:
             *(directory, size >> 20),
         )
     try:
-        mount_tmpfs(directory, size_mib=(size * 9 // 8 >> 20) + 1)
+        _mount_tmpfs(directory, size_mib=(size * 9 // 8 >> 20) + 1)
     except OSError as error:
         raise Unavailable(
             f"{directory} is on a filesystem that forbids execution, and mounting another over it failed: "
             f"{error.strerror}; choose a --runtime_dir on a filesystem mounted without noexec"
         ) from error
+
+
+def _mount_tmpfs(path: Path, *, size_mib: int) -> None:
+    """Mount an empty tmpfs, readable by all, executable, without devices and set-uid programs. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    flags, options = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV), f"mode=755,size={size_mib}m".encode()
+    if libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", flags, options):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(path))

@@ -43,6 +43,16 @@ def id_problem(text: str) -> str | None:
     return None
 
 
+def is_nested(container_id: ContainerId) -> bool:
+    """Return whether the container is nested in another one, such as `parent.child`."""
+    return "." in container_id
+
+
+def top_level(container_id: ContainerId) -> ContainerId:
+    """Return the outermost parent of a nested container, which holds its GPUs; a top-level one is its own."""
+    return ContainerId(container_id.partition(".")[0])
+
+
 def role_problem(role: str) -> str | None:
     """Return why a role is refused, in Mesos' words; None for a good one."""
     if role == "*":

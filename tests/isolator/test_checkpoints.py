@@ -9,13 +9,14 @@ import pytest
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.checkpoints import Checkpoints, HeldGpu
+from tests.support.gpu_records import records_in
 
 GPUS = [Gpu(minor=minor, index=minor, uuid=f"GPU-{minor}", name="Some GPU") for minor in range(4)]
 
 
 def test_what_is_saved_is_loaded_by_another_run(tmp_path: Path) -> None:
-    Checkpoints(tmp_path / "gpu").save("a", GPUS[:2])
-    Checkpoints(tmp_path / "gpu").save("b", GPUS[3:])
+    for name, gpus in (("a", GPUS[:2]), ("b", GPUS[3:])):
+        Checkpoints(tmp_path / "gpu").save(name, gpus)
     assert Checkpoints(tmp_path / "gpu").load() == {
         "a": {HeldGpu(0, "GPU-0"), HeldGpu(1, "GPU-1")},
         "b": {HeldGpu(3, "GPU-3")},
@@ -24,7 +25,7 @@ def test_what_is_saved_is_loaded_by_another_run(tmp_path: Path) -> None:
 
 def test_nothing_saved_is_nothing_loaded(tmp_path: Path) -> None:
     assert Checkpoints(tmp_path / "gpu").load() == {}
-    assert not (tmp_path / "gpu").exists()
+    assert records_in(tmp_path / "gpu") == []
 
 
 def test_save_again_replaces(tmp_path: Path) -> None:
@@ -32,7 +33,7 @@ def test_save_again_replaces(tmp_path: Path) -> None:
     checkpoints.save("a", GPUS[:1])
     checkpoints.save("a", GPUS[:2])
     assert len(checkpoints.load()["a"]) == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    assert records_in(tmp_path) == ["a.json"]
 
 
 def test_remove_twice_equals_remove_once(tmp_path: Path) -> None:
@@ -48,7 +49,7 @@ def test_file_that_was_being_written_at_a_crash_is_not_taken_for_a_record(tmp_pa
     checkpoints.save("a", GPUS[:1])
     (tmp_path / ".b.json.4711.tmp").write_bytes(b'{"container_id"')
     assert set(checkpoints.load()) == {"a"}
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    assert records_in(tmp_path) == ["a.json"]
 
 
 @pytest.mark.parametrize(
@@ -84,8 +85,9 @@ def test_id_that_would_leave_the_directory_is_refused(tmp_path: Path, container_
 
 def test_record_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "gpu").write_text("a file where the directory should be")
-    with pytest.raises(Unavailable, match="container a"):
+    with pytest.raises(Unavailable, match="gpu"):
         Checkpoints(tmp_path / "gpu").save("a", GPUS[:1])
+    assert [path.name for path in tmp_path.iterdir()] == ["gpu"]
 
 
 def test_record_reaches_the_disk_before_its_name_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +120,7 @@ def test_write_that_fails_keeps_the_record_of_before(tmp_path: Path, monkeypatch
         with pytest.raises(Unavailable, match="No space left"):
             checkpoints.save("a", GPUS[:2])
     assert len(checkpoints.load()["a"]) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    assert records_in(tmp_path) == ["a.json"]
 
 
 def test_records_of_a_run_of_the_machine_wait_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +137,7 @@ def test_records_of_another_run_of_the_machine_are_gone_however_much_is_left(tmp
     Checkpoints(tmp_path, "boot-1").save("a", GPUS[:1])
     (tmp_path / "boot-1" / "a.json").write_bytes(left)
     assert Checkpoints(tmp_path, "boot-2").load() == {}
-    assert list(tmp_path.iterdir()) == []
+    assert records_in(tmp_path) == []
 
 
 @pytest.mark.parametrize("left", ["", "{", "\0" * 40])
@@ -150,6 +152,7 @@ def test_records_from_before_there_were_boot_ids_count_until_they_are_replaced(t
     older, newer = Checkpoints(tmp_path), Checkpoints(tmp_path, "boot-1")
     older.save("a", GPUS[:1])
     older.save("b", GPUS[1:2])
+    older.close()
     assert set(newer.load()) == {"a", "b"}
     newer.save("a", GPUS[2:])
     assert newer.load() == {"a": {HeldGpu(2, "GPU-2"), HeldGpu(3, "GPU-3")}, "b": {HeldGpu(1, "GPU-1")}}
@@ -175,6 +178,7 @@ def test_a_record_that_cannot_be_removed_is_there_whole(
     monkeypatch.setattr(Path, "unlink", failing)
     with pytest.raises(Unavailable, match="cannot remove"):
         checkpoints.remove("a")
+    checkpoints.close()
     assert Checkpoints(tmp_path, "boot-1").load() == {"a": {HeldGpu(0, "GPU-0")}}
 
 

@@ -108,6 +108,7 @@ class AnyHistory(RuleBasedStateMachine):
         self._no_sync = mock.patch.object(os, "fsync")
         self._no_sync.start()
         in_memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+        self.disk: Disk | None = None
         self.world = World(Path(tempfile.mkdtemp(prefix="mesos-gpu-histories-", dir=in_memory)))
         self.start()
 
@@ -118,7 +119,10 @@ class AnyHistory(RuleBasedStateMachine):
     def start(self) -> None:
         """Start the agent: recover, then destroy what nobody knows."""
         self.world.dead, self.world.mishap = False, None
-        self.isolator = NvidiaGpuIsolator(GPUS, DRIVER, None, Disk(self.world), live_access=self._walls)
+        if self.disk is not None:
+            self.disk.close()  # as the kernel does when the process ends
+        self.disk = Disk(self.world)
+        self.isolator = NvidiaGpuIsolator(GPUS, DRIVER, None, self.disk, live_access=self._walls)
         for orphan in self.isolator.recover(self.world.open.keys()):
             assert orphan not in self.world.open
             self.isolator.cleanup(orphan)
@@ -211,7 +215,8 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def records_can_always_be_loaded_and_say_who_holds(self) -> None:
-        recorded = Checkpoints(self.world.disk).load()
+        assert self.disk is not None
+        recorded = self.disk.load()
         for container, gpus in self.world.open.items():
             assert {held.uuid for held in recorded.get(container, ())} >= {gpu.uuid for gpu in gpus}
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.null import NullDriver
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator, NvidiaVolume
+from tests.support.gpu_records import records_in
 
 DRIVER = SimulatedDriver(4)
 GPUS = DRIVER.gpus()
@@ -41,7 +44,7 @@ def test_container_without_gpus_gets_the_control_nodes(tmp_path: Path) -> None:
     plan = isolator(tmp_path).prepare("a", 0)
     assert plan.gpus == ()
     assert [node.path for node in plan.nodes] == CONTROL
-    assert not (tmp_path / "containers").exists(), "what holds nothing needs no record"
+    assert records_in(tmp_path / "containers") == [], "what holds nothing needs no record"
 
 
 def test_no_rule_has_a_wildcard(tmp_path: Path) -> None:
@@ -116,7 +119,7 @@ def test_cleanup_frees_and_twice_equals_once_and_unknown_is_no_error(tmp_path: P
         isolation.cleanup(container)
     assert isolation.free == set(GPUS)
     assert isolation.held == {}
-    assert list((tmp_path / "containers").iterdir()) == []
+    assert records_in(tmp_path / "containers") == []
 
 
 def test_gpus_are_on_record_before_the_plan_is_given(tmp_path: Path) -> None:
@@ -124,11 +127,24 @@ def test_gpus_are_on_record_before_the_plan_is_given(tmp_path: Path) -> None:
     assert set(Checkpoints(tmp_path / "containers").load()) == {"a"}
 
 
-def test_record_that_cannot_be_written_gives_nothing(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_made_is_an_error_of_the_constructor(tmp_path: Path) -> None:
     (tmp_path / "containers").touch()
-    isolation = isolator(tmp_path)
     with pytest.raises(Unavailable):
-        isolation.prepare("a", 1)
+        isolator(tmp_path)
+    assert (tmp_path / "containers").read_bytes() == b""
+
+
+def test_record_that_cannot_be_written_gives_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolation = isolator(tmp_path)
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(Unavailable):
+            isolation.prepare("a", 1)
+    assert records_in(tmp_path / "containers") == []
     assert isolation.held == {}
     assert isolation.free == set(GPUS)
 
@@ -145,7 +161,7 @@ def test_record_of_a_failed_prepare_is_taken_back(tmp_path: Path) -> None:
     isolation = NvidiaGpuIsolator(GPUS, DRIVER, None, FailsAfterWriting(tmp_path))
     with pytest.raises(Unavailable, match="the disk went away"):
         isolation.prepare("a", 1)
-    assert Checkpoints(tmp_path).load() == {}
+    assert records_in(tmp_path) == []
 
 
 def test_id_that_is_no_file_name_is_refused_and_takes_nothing(tmp_path: Path) -> None:
@@ -160,10 +176,12 @@ def test_restart_finds_what_live_containers_hold(tmp_path: Path) -> None:
     before.prepare("a", 1)
     before.prepare("b", 2)
     before.prepare("c", 0)
+    held, free = before.held, before.free
+    before.close()
     after = isolator(tmp_path)
     assert after.recover({"a", "b", "c"}) == frozenset()
-    assert after.held == before.held
-    assert after.free == before.free
+    assert after.held == held
+    assert after.free == free
     with pytest.raises(Conflict, match="already been prepared"):
         after.prepare("c", 1)
 
@@ -172,6 +190,7 @@ def test_orphans_are_told_and_keep_their_gpus_until_cleanup(tmp_path: Path) -> N
     before = isolator(tmp_path)
     before.prepare("live", 1)
     before.prepare("orphan", 2)
+    before.close()
     after = isolator(tmp_path)
     assert after.recover({"live"}) == {"orphan"}
     assert after.free == {GPUS[3]}
@@ -203,7 +222,7 @@ def test_orphan_whose_gpus_all_vanished_is_told_and_its_record_goes_with_it(tmp_
     after = isolator(tmp_path, GPUS[1:])
     assert after.recover(()) == {"a"}
     after.cleanup("a")
-    assert list((tmp_path / "containers").iterdir()) == []
+    assert records_in(tmp_path / "containers") == []
 
 
 def test_other_gpu_under_the_same_number_is_held_for_the_container_can_open_it(
@@ -228,6 +247,7 @@ def test_two_records_of_one_gpu_are_an_error(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "containers")
     checkpoints.save("a", GPUS[:1])
     checkpoints.save("b", GPUS[:2])
+    checkpoints.close()
     with pytest.raises(Unavailable, match=r"container b is on record with another's GPUs.*195\.0"):
         isolator(tmp_path).recover({"a", "b"})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share, SharedCard
+from tests.support.gpu_records import records_in
 
 DRIVER = SimulatedDriver(4)
 GPUS = DRIVER.gpus()
@@ -53,7 +55,7 @@ def test_whole_gpus_are_as_they_were(tmp_path: Path) -> None:
     with pytest.raises(NotEnoughGpus):
         isolation.prepare(B, 1)
     assert isolation.shares == {}
-    assert not (tmp_path / "shares").exists()
+    assert records_in(tmp_path / "shares") == []
 
 
 def test_what_could_not_be_given_back_is_as_soon_as_the_disk_takes_it(
@@ -75,6 +77,7 @@ def test_what_could_not_be_given_back_is_as_soon_as_the_disk_takes_it(
             isolation.prepare(ContainerId("c"), 1)
     assert isolation.prepare(ContainerId("d"), 2).gpus == tuple(GPUS[:2])
     isolation.prepare(ContainerId("e"), 0, share=share(15))
+    isolation.close()
     assert isolator(tmp_path).recover([]) == {"d", "e"}
 
 
@@ -98,7 +101,7 @@ def test_no_more_of_a_card_is_given_than_there_is(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused(tmp_path: Path, gpus: int, asked: Share) -> None:
     with pytest.raises(BadInput):
         isolator(tmp_path).prepare(A, gpus, share=asked)
-    assert not (tmp_path / "shares").exists()
+    assert records_in(tmp_path / "shares") == []
 
 
 def test_a_container_is_prepared_once_and_given_no_whole_gpu_later(tmp_path: Path) -> None:
@@ -115,19 +118,23 @@ def test_a_share_is_on_disk_before_it_is_held_and_the_next_process_knows_it(tmp_
     again = isolator(tmp_path)
     assert again.recover([A]) == frozenset()
     assert again.shares == {A: share(6, 2, high=True)}
-    assert isolator(tmp_path).recover([]) == {A}
+    again.close()
+    again = isolator(tmp_path)
+    assert again.recover([]) == {A}
     again.cleanup(A)
     again.cleanup(A)
     assert again.shares == {}
+    again.close()
     assert isolator(tmp_path).recover([]) == frozenset()
 
 
-def test_a_share_that_cannot_be_recorded_is_not_given(tmp_path: Path) -> None:
-    (tmp_path / "shares").write_text("in the way")
+def test_a_share_that_cannot_be_recorded_is_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     isolation = isolator(tmp_path)
-    with pytest.raises(Unavailable):
-        isolation.prepare(A, 0, share=share(6))
-    (tmp_path / "shares").unlink()
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left")))
+        with pytest.raises(Unavailable):
+            isolation.prepare(A, 0, share=share(6))
+    assert records_in(tmp_path / "shares") == []
     isolation.prepare(A, 0, share=share(6))
 
 

@@ -180,6 +180,7 @@ def test_record_of_a_shrink_that_failed_is_made_whole_by_the_next_update(
 def test_first_change_after_a_restart_puts_all_walls_right(tmp_path: Path) -> None:
     before = Running(tmp_path, 1)
     walls = FakeWalls()
+    before.isolator.close()
     after = NvidiaGpuIsolator(GPUS, DRIVER, None, before.records, live_access=lambda pid: walls)
     after.recover({"c"})
     after.isolate("c", PID)
@@ -212,6 +213,7 @@ def test_instances_of_one_gpu_share_its_node(tmp_path: Path) -> None:
     isolator.update("c", 1, [parts[0]])
     caps = [f"/dev/nvidia-caps/nvidia-cap{cap}" for cap in (20, 21, 10, 11)]
     assert walls.changes == [(caps[:2], []), ([], caps[2:])]
+    isolator.close()
     again = NvidiaGpuIsolator(parts, DRIVER, None, Checkpoints(tmp_path))
     again.recover({"c"})
     assert again.status("c") == (parts[1],)
@@ -246,6 +248,7 @@ def test_nested_container_cannot_ask_be_updated_or_lack_a_parent(tmp_path: Path)
 
 def test_recovery_skips_nested_containers(tmp_path: Path) -> None:
     before = Running(tmp_path, 1)
+    before.isolator.close()
     after = NvidiaGpuIsolator(GPUS, DRIVER, None, before.records)
     assert after.recover({"c", "c.child"}) == frozenset()
     assert set(after.held) == {"c"}

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from mesos_gpu.isolator.plan import BindMount, LaunchPlan
 from mesos_gpu.isolator.volume import NvidiaVolume
 from tests.support import places
 from tests.support.driver_machine import VERSION, usual_machine
+from tests.support.gpu_records import records_in
 
 
 def create(directory: Path, count: int = 2) -> NvidiaVolume:
@@ -168,7 +170,7 @@ def test_filesystem_that_forbids_execution_without_root_is_an_error(
     def refused(path: Path, *, size_mib: int) -> None:
         raise PermissionError(1, "Operation not permitted", str(path))
 
-    monkeypatch.setattr("mesos_gpu.isolator.volume.mount_tmpfs", refused)
+    monkeypatch.setattr("mesos_gpu.isolator.volume._mount_tmpfs", refused)
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_NOEXEC | os.ST_NOSUID))
     with pytest.raises(Unavailable, match="--runtime_dir on a filesystem mounted without noexec"):
         create(tmp_path)
@@ -207,7 +209,7 @@ def test_an_upgrade_of_the_driver_makes_a_new_volume_and_removes_the_unused_one(
     new = create_real(tmp_path / "volumes", tmp_path / "host", "560.1.2")
     assert (new.host_path / "lib64" / "libcuda.so.560.1.2").exists()
     assert not (new.host_path / "lib64" / f"libcuda.so.{VERSION}").exists(), "a rest of the old driver"
-    assert list((tmp_path / "volumes").iterdir()) == [new.host_path]
+    assert records_in(tmp_path / "volumes") == [new.host_path.name]
     assert old.host_path != new.host_path
 
 
@@ -256,7 +258,7 @@ def test_a_build_that_died_is_begun_anew(tmp_path: Path) -> None:
     half.mkdir(parents=True)
     (half / "libcuda.so.1").touch()
     volume = create_real(tmp_path / "volumes", tmp_path / "host")
-    assert list((tmp_path / "volumes").iterdir()) == [volume.host_path]
+    assert records_in(tmp_path / "volumes") == [volume.host_path.name]
     assert (volume.host_path / "lib64" / "libcuda.so.1").is_symlink()
 
 
@@ -272,7 +274,7 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Path, "symlink_to", full)
     with pytest.raises(Unavailable, match="No space left on device"):
         create_real(tmp_path / "volumes", tmp_path / "host")
-    assert list((tmp_path / "volumes").iterdir()) == []
+    assert records_in(tmp_path / "volumes") == []
 
 
 def test_files_are_copied_where_they_cannot_be_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,3 +298,24 @@ def test_without_image_the_real_drivers_volume_brings_its_libraries_too(tmp_path
         "PATH": (f"{volume.host_path}/bin",),
         "LD_LIBRARY_PATH": (f"{volume.host_path}/lib", f"{volume.host_path}/lib64"),
     }
+
+
+def test_threads_that_build_one_volume_at_once_all_get_it_whole(tmp_path: Path) -> None:
+    driver, failures, begin = SimulatedDriver(2), list[BaseException](), threading.Barrier(4)
+
+    def build() -> None:
+        for number in range(10):
+            begin.wait()
+            try:
+                volume = NvidiaVolume.create(tmp_path / str(number), driver)
+                assert volume is not None
+                assert (volume.host_path / "bin" / "nvidia-smi").is_file()
+            except Exception as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=build) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

@@ -18,9 +18,8 @@ import msgspec
 from mesos_gpu import sharing
 from mesos_gpu.agent.gpus.share_rules import CardSaid, ShareRules, ShareSaid
 from mesos_gpu.errors import BadInput, NotFound, Unavailable
-from mesos_gpu.isolator.identity import top_level
 from mesos_gpu.isolator.sharing import SharingIsolator
-from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.ids import ContainerId, top_level
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.shares.gpu_shares import level_of
 from mesos_gpu.sharing.freezer import FROZEN, FrozenRecord

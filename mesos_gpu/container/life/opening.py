@@ -24,7 +24,7 @@ from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Images, Provisioner
 from mesos_gpu.container.life.remapping import Remapping, reachable
 from mesos_gpu.container.network.networks import Networks
-from mesos_gpu.container.spec.bundle import DEFAULT_PATH, HOST_FILES, HostSetting
+from mesos_gpu.container.spec.bundle import HOST_FILES, HostSetting
 from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.container.spec.hardening import Hardening, usual_pids_limit
 from mesos_gpu.container.spec.id_pool import IdPool
@@ -37,7 +37,7 @@ from mesos_gpu.errors import ContainerError, CutOff, NotEnoughGpus, Unavailable
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.access import BASE_RULES
 from mesos_gpu.isolator.injection import ImageManifest
-from mesos_gpu.isolator.plan import Change, LaunchPlan
+from mesos_gpu.isolator.plan import DEFAULT_PATH, Change, LaunchPlan
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import Share
 from mesos_gpu.process.program import SHORT_OF

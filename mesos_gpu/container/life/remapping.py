@@ -17,7 +17,6 @@ import msgspec
 from mesos_gpu.container.host.idmaps import UserNamespaces, make_node, map_folder, mount_devices
 from mesos_gpu.container.host.mounts import MS_BIND, MS_REC, call, mounted_below
 from mesos_gpu.container.host.namespace import MountNamespace
-from mesos_gpu.container.spec.bundle import device_nodes
 from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.container.spec.nesting import is_nested
@@ -26,7 +25,7 @@ from mesos_gpu.container.spec.user_namespace import IdRange, Numbers, UserView, 
 from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.errors import ContainerError
-from mesos_gpu.isolator.plan import LaunchPlan
+from mesos_gpu.isolator.plan import LaunchPlan, device_nodes
 from mesos_gpu.mesos.ids import ContainerId
 
 DEVICES = "devices"

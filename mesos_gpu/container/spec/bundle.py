@@ -8,6 +8,7 @@ image they are made in the container's own writable layer.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,11 +28,8 @@ from mesos_gpu.container.spec.linux import (
 from mesos_gpu.container.spec.nesting import cgroup_of
 from mesos_gpu.container.spec.runtime_spec import image_environment, merge
 from mesos_gpu.container.spec.user_namespace import UserView
-from mesos_gpu.errors import ContainerError
 from mesos_gpu.images.manifest import ImageConfig
-from mesos_gpu.isolator.plan import DeviceRule, LaunchPlan
-
-DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+from mesos_gpu.isolator.plan import DEFAULT_PATH, DeviceRule, LaunchPlan, bind_mount, device_rules
 
 CAPABILITIES = (
     "CAP_AUDIT_WRITE",
@@ -112,7 +110,9 @@ class NetworkView(Struct, frozen=True):
 
     def mounts(self, there: Sequence[str] | None) -> list[dict[str, Any]]:
         """Return its files as mounts; `there` has those of the host, where none may be made, None in an image."""
-        return [_bind(source, path, read_only=False) for path, source in self.files if there is None or path in there]
+        return [
+            bind_mount(source, path, read_only=False) for path, source in self.files if there is None or path in there
+        ]
 
 
 class ImageRoot(Struct, frozen=True):
@@ -152,13 +152,13 @@ def compose(
     views = [] if network is None else [network]
     confined = _confined(user, host)
     capabilities = process_capabilities(config, user, host)
-    return {
+    document: dict[str, Any] = {
         "ociVersion": "1.0.2",
         "process": {
             **_terminal(config),
             "user": {"uid": user.uid, "gid": user.gid, "additionalGids": list(user.groups)},
             "args": list(around.args),
-            "env": [f"{name}={value}" for name, value in environment(around.environment, plan).items()],
+            "env": [f"{name}={value}" for name, value in {"PATH": DEFAULT_PATH, **around.environment}.items()],
             "cwd": around.cwd,
             "capabilities": capabilities,
             **rlimits_document(config.linux),
@@ -166,13 +166,10 @@ def compose(
         },
         "root": {"path": around.root, "readonly": False},
         **{name: value for view in views for name, value in view.host_document().items()},
-        **_hooks(plan),
         "mounts": [
             *(_own_devices(mount, users) for mount in with_shm(BASE_MOUNTS, config.linux)),
             *around.mounts,
             *_network_mounts(network, host, in_image=image is not None, remapped=users is not None),
-            *(_bind(m.source, m.destination, m.read_only) for m in plan.mounts),
-            *(_volume(volume, config, around.sandbox) for volume in config.volumes),
         ],
         "linux": {
             "namespaces": [
@@ -181,23 +178,26 @@ def compose(
                 *(namespace for view in views for namespace in view.namespaces()),
             ],
             "cgroupsPath": f"/{host.cgroups_root}/{cgroup_of(config.container_id)}",
-            "resources": _resources(config, plan, host),
-            # In a user namespace no runtime makes a node that opens: they are in its /dev already.
-            "devices": [] if users is not None else device_nodes(plan),
+            "resources": _resources(config, host),
+            "devices": [],
             **({} if users is None else users.ids.document()),
             "rootfsPropagation": "rslave",
             **host.hardening.linux_document(capabilities["bounding"]),
         },
     }
+    # In a user namespace no runtime makes a node that opens: they are in its /dev already.
+    document = (plan if users is None else dataclasses.replace(plan, nodes=())).to_oci(document)
+    document["mounts"] += [_volume(volume, config, around.sandbox) for volume in config.volumes]
+    return document
 
 
-def _resources(config: ContainerConfig, plan: LaunchPlan, host: HostSetting) -> dict[str, Any]:
+def _resources(config: ContainerConfig, host: HostSetting) -> dict[str, Any]:
     limits = {
         "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota, limit_milli=config.linux.cpus_limit_milli),
         "memory": memory_document(config.linux, max(config.mem_bytes, MIN_MEM_BYTES)),
     }
     return {
-        "devices": device_rules((*host.base_rules, *plan.rules)),
+        "devices": device_rules(host.base_rules),
         **{name: limit for name, limit in limits.items() if name in host.controllers},
         **(host.hardening.pids_document() if "pids" in host.controllers else {}),
     }
@@ -218,17 +218,6 @@ def _around(
     return _in_image(config, plan, host, image, sandbox)
 
 
-def _hooks(plan: LaunchPlan) -> dict[str, Any]:
-    stages: dict[str, list[dict[str, Any]]] = {}
-    for hook in plan.hooks:
-        written: dict[str, Any] = {"path": hook.path}
-        written |= {"args": list(hook.arguments)} if hook.arguments else {}
-        written |= {"env": list(hook.environment)} if hook.environment else {}
-        written |= {} if hook.timeout_s is None else {"timeout": hook.timeout_s}
-        stages.setdefault(hook.stage, []).append(written)
-    return {"hooks": stages} if stages else {}
-
-
 def _terminal(config: ContainerConfig) -> dict[str, Any]:
     if not config.terminal or config.window is None:
         return {"terminal": config.terminal}
@@ -238,7 +227,7 @@ def _terminal(config: ContainerConfig) -> dict[str, Any]:
 
 def _on_host(config: ContainerConfig, host: HostSetting, shown: str | None, around: str) -> _Surroundings:
     sandbox = str(config.sandbox)
-    mounts = () if shown is None else (_bind(shown, around, read_only=False),)
+    mounts = () if shown is None else (bind_mount(shown, around, read_only=False),)
     return _Surroundings(host.rootfs, (*host.init, *config.argv), config.environment, sandbox, sandbox, mounts)
 
 
@@ -273,8 +262,8 @@ def _in_image(
         (
             # Read-only there already.
             _mount("/sys", "bind", f"{host.rootfs}/sys", "rbind", "ro", "nosuid", "noexec", "nodev"),
-            _bind(init, INIT_PATH, read_only=True),
-            _bind(sandbox or str(config.sandbox), config.image.sandbox, read_only=False),
+            bind_mount(init, INIT_PATH, read_only=True),
+            bind_mount(sandbox or str(config.sandbox), config.image.sandbox, read_only=False),
         ),
     )
 
@@ -291,34 +280,14 @@ def _network_mounts(
     if network is not None and network.namespace is not None and not remapped:
         mounts.append(_mount("/sys", "sysfs", "sysfs", "ro", "nosuid", "noexec", "nodev"))
     given = {mount["destination"] for mount in own}
-    shared = [_bind(path, path, read_only=True) for path in host.files if in_image and path not in given]
+    shared = [bind_mount(path, path, read_only=True) for path in host.files if in_image and path not in given]
     return [*mounts, CGROUPS, *shared, *own]
 
 
 def _volume(volume: Volume, config: ContainerConfig, sandbox: str) -> dict[str, Any]:
     inside = not volume.destination.startswith("/")
     to = f"{sandbox}/{volume.destination}" if inside else one_slash(volume.destination)
-    return _bind(str(config.sandbox / volume.source), to, volume.read_only)
-
-
-def environment(given: Mapping[str, str], plan: LaunchPlan) -> dict[str, str]:
-    """Return the container's variables: `given`, then what `plan` sets, then what it appends to lists such as PATH."""
-    variables = {"PATH": DEFAULT_PATH, **given, **plan.environment}
-    for name, entries in plan.search_paths.items():
-        listed = [entry for entry in variables.get(name, "").split(":") if entry]
-        listed.extend(entry for entry in entries if entry not in listed)
-        variables[name] = ":".join(listed)
-    return variables
-
-
-def device_rules(allowed: Sequence[DeviceRule]) -> list[dict[str, Any]]:
-    """Return the device list: nothing, except `allowed`."""
-    rules: list[dict[str, Any]] = [{"allow": False, "access": "rwm"}]
-    for rule in allowed:
-        numbers = {"major": rule.major, "minor": rule.minor}
-        present = {name: number for name, number in numbers.items() if number is not None}
-        rules.append({"allow": True, "type": rule.type, **present, "access": rule.access})
-    return rules
+    return bind_mount(str(config.sandbox / volume.source), to, volume.read_only)
 
 
 def cpu_limits(cpus_milli: int, *, cfs_quota: bool, limit_milli: int | None = None) -> dict[str, int]:
@@ -334,28 +303,11 @@ def _mount(destination: str, kind: str, source: str, *options: str) -> dict[str,
     return {"destination": destination, "type": kind, "source": source, "options": list(options)}
 
 
-def _bind(source: str, destination: str, read_only: bool) -> dict[str, Any]:
-    return _mount(destination, "bind", source, "rbind", "ro" if read_only else "rw", "nosuid", "nodev")
-
-
 def _own_devices(mount: dict[str, Any], users: UserView | None) -> dict[str, Any]:
     """Return a mount of every container, or the /dev that was made for this one."""
     if users is None or mount["destination"] != "/dev":
         return mount
     return _mount("/dev", "bind", users.devices, "rbind", "rw", "nosuid", "noexec")
-
-
-def device_nodes(plan: LaunchPlan) -> list[dict[str, Any]]:
-    """Return the nodes of a plan as an OCI bundle lists them. Raises ContainerError for one outside /dev."""
-    return [_node(plan, index) for index in range(len(plan.nodes))]
-
-
-def _node(plan: LaunchPlan, index: int) -> dict[str, Any]:
-    node = plan.nodes[index]
-    if not node.path.startswith("/dev/") or ".." in node.path.split("/"):
-        raise ContainerError(f"the device node {node.path} is not below /dev; making it would change the host")
-    numbers = {"major": node.major, "minor": node.minor}
-    return {"path": node.path, "type": "c", **numbers, "fileMode": node.mode, "uid": node.uid, "gid": node.gid}
 
 
 BASE_MOUNTS = (

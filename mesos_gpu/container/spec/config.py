@@ -16,9 +16,8 @@ from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
 from mesos_gpu.container.spec.output import OutputLimits
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
-from mesos_gpu.isolator.identity import is_nested
 from mesos_gpu.isolator.plan import LaunchPlan
-from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.ids import ContainerId, is_nested
 from mesos_gpu.mesos.shares.gpu_shares import Share
 
 CONTAINER_ID = re.compile(r"(?=.{1,240}\Z)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9][A-Za-z0-9_-]*)*")

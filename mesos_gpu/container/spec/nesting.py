@@ -13,10 +13,9 @@ from typing import Any
 from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.container.spec.runtime_spec import SHELL, Command
 from mesos_gpu.errors import BadInput
-from mesos_gpu.isolator.identity import is_nested, top_level
 from mesos_gpu.isolator.injection import NO_DEVICES, VISIBLE_DEVICES
 from mesos_gpu.isolator.plan import LaunchPlan
-from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.ids import ContainerId, is_nested, top_level
 from mesos_gpu.mesos.security.authentication import EXECUTOR_TOKEN
 
 __all__ = ["cgroup_of", "deepest_first", "descendants", "entering", "is_nested", "leaf", "parent_of", "top_level"]

@@ -37,6 +37,12 @@ class MemoryCheckpoints:
     def remove(self, container_id: ContainerId) -> None:
         self.held.pop(container_id, None)
 
+    def claim(self, owner: object) -> None:
+        """One isolator after another uses these."""
+
+    def close(self) -> None:
+        """Nothing is locked."""
+
     def load(self) -> dict[ContainerId, frozenset[HeldGpu]]:
         return {name: frozenset(map(HeldGpu.of, gpus)) for name, gpus in self.held.items()}
 

@@ -65,10 +65,13 @@ class Host:
         self.pids: dict[ContainerId, int] = {}
         self.states_of: dict[int, State] = {}
         self.on: dict[int, tuple[str, ...]] = {}
+        self.isolator: SharingIsolator | None = None
         self.open()
 
     def open(self) -> None:
         """Begin, as an agent does, with what is on disk."""
+        if self.isolator is not None:
+            self.isolator.close()
         whole = NvidiaGpuIsolator(
             self.gpus[:2],
             DRIVER,

@@ -162,11 +162,12 @@ async def test_a_restarted_containerizer_can_change_what_it_found(box: Box) -> N
 
 
 async def change_after_restart(box: Box, runtime: str) -> None:
-    before = await box.open(isolator=real_isolator(box.folder), runtimes=(runtime,))
-    looking = Looking(box, before)
-    await looking.start(1)
-    await before.update("c", 2)
-    await before.close()
+    with real_isolator(box.folder) as isolator:
+        before = await box.open(isolator=isolator, runtimes=(runtime,))
+        looking = Looking(box, before)
+        await looking.start(1)
+        await before.update("c", 2)
+        await before.close()
     isolator = real_isolator(box.folder)
     after = await box.open(["c"], isolator=isolator, runtimes=(runtime,))
     assert len(isolator.held["c"]) == 2

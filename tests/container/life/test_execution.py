@@ -9,8 +9,8 @@ import pytest
 
 from mesos_gpu.container import Containerizer
 from mesos_gpu.container.life.execution import PID_FILES, Execution
-from mesos_gpu.container.spec.bundle import DEFAULT_PATH
 from mesos_gpu.errors import ContainerError, NotFound
+from mesos_gpu.isolator.plan import DEFAULT_PATH
 from tests.support.container.box import Box
 
 pytestmark = pytest.mark.root

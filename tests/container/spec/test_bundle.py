@@ -4,17 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mesos_gpu.container.host.users import HostUser
-from mesos_gpu.container.spec.bundle import CAPABILITIES, HostSetting, compose, cpu_limits, device_rules, environment
+from mesos_gpu.container.spec.bundle import CAPABILITIES, HostSetting, compose, cpu_limits
 from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.container.spec.hardening import Hardening
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.gpu.device import DeviceNode
-from mesos_gpu.isolator.plan import BindMount, DeviceRule, LaunchPlan
+from mesos_gpu.isolator.plan import DEFAULT_PATH, BindMount, DeviceRule, LaunchPlan
 
 HOST = HostSetting("/run/agent/host", "mesos", ("/usr/bin/tini", "--"), (DeviceRule("c", 1, 3, "rwm"),))
 CONFIG = ContainerConfig(
@@ -94,13 +93,6 @@ def test_everything_is_denied_but_the_base_devices_and_the_containers_own() -> N
     ]
 
 
-def test_a_wildcard_rule_names_no_number() -> None:
-    assert device_rules([DeviceRule("c", None, None, "m"), DeviceRule("c", 136, None, "rwm")])[1:] == [
-        {"allow": True, "type": "c", "access": "m"},
-        {"allow": True, "type": "c", "major": 136, "access": "rwm"},
-    ]
-
-
 def test_only_the_containers_gpu_nodes_are_made() -> None:
     (node,) = composed()["linux"]["devices"]
     assert node == {
@@ -163,27 +155,9 @@ def test_the_cgroup_is_named_after_the_container() -> None:
     assert composed()["linux"]["cgroupsPath"] == "/mesos/c-1"
 
 
-def test_search_paths_are_appended_once() -> None:
-    plan = LaunchPlan(search_paths={"PATH": ("/bin", "/nvidia/bin"), "LD_LIBRARY_PATH": ("/nvidia/lib",)})
-    assert environment({"PATH": "/usr/bin:/bin"}, plan) == {
-        "PATH": "/usr/bin:/bin:/nvidia/bin",
-        "LD_LIBRARY_PATH": "/nvidia/lib",
-    }
-
-
-@given(
-    st.dictionaries(names, names), st.dictionaries(names, names), st.dictionaries(names, st.lists(names, max_size=3))
-)
-def test_what_a_task_sets_is_kept_but_where_the_plan_sets_it(
-    given_: dict[str, str], sets: dict[str, str], searches: dict[str, list[str]]
-) -> None:
-    plan = LaunchPlan(environment=sets, search_paths={name: tuple(paths) for name, paths in searches.items()})
-    found = environment(given_, plan)
-    assert "PATH" in found
-    for name, value in {**given_, **sets}.items():
-        entries = found[name].split(":")
-        assert entries[0] == value
-        assert len(entries) == len(set(entries))
+def test_a_container_has_a_path_unless_its_task_names_another() -> None:
+    assert "PATH=/bin" in composed()["process"]["env"]
+    assert compose(replace(CONFIG, environment={}), GPU, USER, HOST)["process"]["env"] == [f"PATH={DEFAULT_PATH}"]
 
 
 def test_a_profile_of_apparmor_is_told_to_the_runtime_by_name() -> None:

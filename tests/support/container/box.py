@@ -11,7 +11,6 @@ from mesos_gpu.container import ContainerConfig, Containerizer, open_containeriz
 from mesos_gpu.container.host.mounts import current_mounts
 from mesos_gpu.container.life.provisioner import Images
 from mesos_gpu.container.network.networks import Networks
-from mesos_gpu.container.spec.bundle import DEFAULT_PATH
 from mesos_gpu.container.spec.config import ImageAsk, Volume
 from mesos_gpu.container.spec.hardening import Hardening
 from mesos_gpu.container.spec.id_pool import IdPool
@@ -20,7 +19,7 @@ from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
 from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import Conflict, NotEnoughGpus
 from mesos_gpu.isolator.injection import ImageManifest
-from mesos_gpu.isolator.plan import LaunchPlan
+from mesos_gpu.isolator.plan import DEFAULT_PATH, LaunchPlan
 from mesos_gpu.mesos.shares.gpu_shares import Share
 from tests.support.container.waiting import until
 
