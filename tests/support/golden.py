@@ -38,10 +38,15 @@ _VARIABLE = (
     (re.escape(str(REPOSITORY)) + r"(?=/|\b)", "<repository>"),
     (re.escape(mesos_gpu.__version__), "<version>"),
     (_UUID, "<uuid>"),
+    (r"\bsha256:[0-9a-f]{64}\b", "sha256:<digest>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d\b)?", "<time>"),
     (r"\b0x[0-9a-f]{8,}\b", "<address>"),
-    # The ports that Linux gives to servers that ask for any.
-    (r"(?<=[\w\]]:)(?:3276[89]|327[7-9]\d|32[89]\d\d|3[3-9]\d{3}|[45]\d{4}|60\d{3})\b", "<port>"),
+    # The ports that Linux gives to servers that ask for any: 32768 to 60999.
+    (
+        r"(?:(?<=[\w\]]:)|(?<=', )|(?<=port ))"
+        r"(?:3276[89]|327[7-9]\d|32[89]\d\d|3[3-9]\d{3}|[45]\d{4}|60\d{3})\b",
+        "<port>",
+    ),
 )
 
 
@@ -110,7 +115,7 @@ def formatted(entries: Mapping[str, str]) -> str:
 
 def _order(name: str) -> tuple[str, int]:
     test, number = _split(name)
-    return test, number
+    return re.sub(r"\d+", lambda digits: digits[0].zfill(9), test), number
 
 
 def _split(name: str) -> tuple[str, int]:
