@@ -19,12 +19,17 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+from marathon_cli.registry import ROWS
+
 PACKAGES = ("mesos_gpu", "marathon_cli")
-KEPT: tuple[str, ...] = ()
+KEPT: tuple[str, ...] = (
+    *("marathon_cli/aliases/", "marathon_cli/command_hints.py", "marathon_cli/resident/choice.py"),
+)
 """Files and folders whose strings others read: protocols."""
 KEYS = {
     # The names of doctor's checks, in its JSON.
     *("device nodes", "container networks", "user namespaces", "passed through"),
+    *(row.path for row in ROWS),
     *("fixes of the runtime", "fixes of the kernel", "agent {}"),
 }
 """Strings of several words that programs compare."""
@@ -32,7 +37,9 @@ SUFFIX = "qz"
 
 _PROSE = re.compile(r"(?:\b[a-z]{2,}[,;:]? |\} )[a-z]{3,}\b|\b[a-z]{4,} \{|[a-z]{4,} [A-Z]")
 _CODE = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|#!|/\*|#include|\(\?)")
-_WORD = re.compile(r"(?<![\w\-./='\"`{}<>%@$&\\:])[a-z]{4,}(?=[\s,;)…]|[.:?!](?:\s|$)|$)")
+_WORD = r"(?<![\w\-./='\"`{}<>%@$&\\:])[a-z]{4,}(?=[\s,;)…]|[.:?!](?:\s|$)|$)"
+_COMMAND = r"`[^`]*`"
+_BRACES = _COMMAND + r"""|\{(?:[^{}'"]|'[^']*'|"[^"]*"|\{[^{}]*\})*\}"""
 _COMPARING = {
     *("startswith", "endswith", "partition", "rpartition", "split", "removeprefix", "removesuffix", "index", "find"),
     *("count", "replace", "compile", "match", "fullmatch", "search", "sub", "strptime", "strftime", "get", "getenv"),
@@ -97,18 +104,18 @@ def is_message(node: ast.Constant | ast.JoinedStr, around: list[ast.AST]) -> boo
 def changed(token: str, quoted: bool) -> str:
     """Return a token of a string with a suffix at each word that is not in braces, quotes, paths or names."""
     if not quoted:
-        return _WORD.sub(rf"\g<0>{SUFFIX}", token)
+        return re.sub(rf"{_COMMAND}|{_WORD}", _with_suffix, token)
     found = re.fullmatch(r"([a-zA-Z]*)('''|\"\"\"|'|\")(.*)(\2)", token, re.S)
     assert found is not None
     prefix, quote, body, _ = found.groups()
     if set(prefix.lower()) & {"b", "r"}:
         return token
-    pieces = _BRACES.split(body) if "f" in prefix.lower() else [body]
-    pieces[::2] = [_WORD.sub(rf"\g<0>{SUFFIX}", text) for text in pieces[::2]]
-    return prefix + quote + "".join(pieces) + quote
+    left = _BRACES if "f" in prefix.lower() else _COMMAND
+    return prefix + quote + re.sub(rf"{left}|{_WORD}", _with_suffix, body) + quote
 
 
-_BRACES = re.compile(r"""(\{(?:[^{}'"]|'[^']*'|"[^"]*"|\{[^{}]*\})*\})""")
+def _with_suffix(found: re.Match[str]) -> str:
+    return found[0] + SUFFIX if found[0].isalpha() else found[0]
 
 
 def copy_tree(root: Path, to: Path) -> None:
