@@ -23,7 +23,7 @@ sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 if not os.environ.get("PACKAGING"):
     collect_ignore = ["packaging"]  # `./run test packaging`: builds and installs for minutes
 
-pytest_plugins = ["pytester", "mesos_gpu.testing.plugin", "tests.support.hanging"]
+pytest_plugins = ["pytester", "mesos_gpu.testing.plugin", "tests.support.golden", "tests.support.hanging"]
 
 register_profiles()
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

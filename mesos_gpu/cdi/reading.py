@@ -139,7 +139,7 @@ def edit_problems(edits: Any, where: str) -> Iterator[str]:
 def least_version(spec: Mapping[str, Any]) -> str:
     """Return the lowest version of CDI that has everything that is in a specification."""
     devices = [device for device in spec.get("devices") or () if isinstance(device, Mapping)]
-    edits = [each for each in (spec.get("containerEdits"), *(d.get("containerEdits") for d in devices)) if each]
+    edits = [one["containerEdits"] for one in (spec, *devices) if isinstance(one.get("containerEdits"), Mapping)]
     nodes = [node for each in edits for node in each.get("deviceNodes") or ()]
     mounts = [mount for each in edits for mount in each.get("mounts") or ()]
     if any(each.get("netDevices") for each in edits):

@@ -9,6 +9,7 @@ import pytest
 from mesos_gpu.cdi.applying import Edits, edits_of, is_kind, kind_of, names_in
 from mesos_gpu.cdi.reading import Devices, SpecFile, read_devices
 from mesos_gpu.errors import BadInput
+from tests.support.golden import Golden
 
 NIC = "example.com/nic"
 
@@ -50,44 +51,43 @@ def test_common_edits_come_once_and_later_ones_replace_those_of_their_name() -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    "name",
     [
-        ("nic", "'nic' is not a name of a CDI device; write vendor.com/class=name"),
-        (f"{NIC}=9", f"there is no CDI device {NIC}=9: of {NIC} there are {NIC}=0, {NIC}=1$"),
-        ("a.b/c=x", f"there is no CDI device a.b/c=x: the CDI files of this machine define {NIC}, one.org/only$"),
-        ("one.org/only=2", "of one.org/only there is one.org/only=1$"),
+        "nic",
+        f"{NIC}=9",
+        "a.b/c=x",
+        "one.org/only=2",
     ],
 )
-def test_a_device_that_there_is_not_is_refused_with_what_there_is(name: str, says: str) -> None:
+def test_a_device_that_there_is_not_is_refused_with_what_there_is(name: str, golden: Golden) -> None:
     there = found(
         spec(NIC, {"0": {"env": ["A=0"]}, "1": {"env": ["A=1"]}}), spec("one.org/only", {"1": {"env": ["A=0"]}})
     )
-    with pytest.raises(BadInput, match=says):
+    with pytest.raises(BadInput) as refused:
         edits_of(there, [name])
+    assert str(refused.value) == golden
 
 
-def test_the_refusal_says_which_file_is_wrong_and_does_not_list_without_end() -> None:
+def test_the_refusal_says_which_file_is_wrong_and_does_not_list_without_end(golden: Golden) -> None:
     many = found(spec(NIC, {f"{n}": {"env": ["A=0"]} for n in range(9)}), {"kind": "?"})
-    with pytest.raises(BadInput, match=r"and 4 more; problems: /etc/cdi/1\.json: cdiVersion is missing; .*"):
+    with pytest.raises(BadInput) as refused:
         edits_of(many, [f"{NIC}=x"])
-    with pytest.raises(BadInput, match="define no device"):
+    assert str(refused.value) == golden
+    with pytest.raises(BadInput) as refused:
         edits_of(found(), [f"{NIC}=x"])
+    assert str(refused.value) == golden
 
 
 @pytest.mark.parametrize(
-    ("edits", "says"),
-    [
-        ({"netDevices": [{}]}, f"{NIC}=0 has netDevices, which containers of this agent are not given"),
-        (
-            {"mounts": [{"hostPath": "tmpfs", "containerPath": "/x", "type": "tmpfs"}]},
-            f"{NIC}=0 mounts a tmpfs at /x; here only bind mounts are made",
-        ),
-    ],
+    "edits",
+    [{"netDevices": [{}]}, {"mounts": [{"hostPath": "tmpfs", "containerPath": "/x", "type": "tmpfs"}]}],
+    ids=["netDevices", "mounts"],
 )
-def test_what_is_not_applied_is_refused(edits: dict[str, Any], says: str) -> None:
+def test_what_is_not_applied_is_refused(edits: dict[str, Any], golden: Golden) -> None:
     newest = {**spec(NIC, {"0": edits}), "cdiVersion": "1.1.0"}
-    with pytest.raises(BadInput, match=says):
+    with pytest.raises(BadInput) as refused:
         edits_of(found(newest), [f"{NIC}=0"])
+    assert str(refused.value) == golden
 
 
 def test_names_and_kinds() -> None:

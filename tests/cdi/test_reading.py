@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.cdi.reading import SpecFile, least_version, read_devices, spec_problems
+from tests.support.golden import Golden
 
 EDITS = {"deviceNodes": [{"path": "/dev/thing"}]}
 
@@ -21,33 +22,33 @@ def with_edits(**edits: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("document", "problem"),
+    "document",
     [
-        ([], "is not an object"),
-        (spec(cdiVersion="2.0"), "cdiVersion 2.0 is not known"),
-        (spec(cdiVersion=""), "cdiVersion is missing"),
-        (spec(kind="thing"), "is not vendor/class"),
-        (spec(kind="1vendor/thing"), "is not vendor/class"),
-        (spec(devices=[]), "there is no device"),
-        (spec("-one"), "device name '-one' is none"),
-        (spec(devices=["one"]), "device name '' is none"),
-        (spec("one", "one"), "device one is there twice"),
-        (spec(colour="red"), "has a field 'colour'"),
-        (with_edits(), "changes nothing in a container"),
-        (with_edits(env=["A"]), "env 'A' is not NAME=VALUE"),
-        (with_edits(env=["A=1"], wish=1), "has a field 'wish'"),
-        (with_edits(deviceNodes=[{"path": "dev/x"}]), "no absolute path"),
-        (with_edits(deviceNodes=[{"path": "/dev/x", "permissions": "rx"}]), "are not of r, w and m"),
-        (with_edits(mounts=[{"hostPath": "/a"}]), "needs hostPath and containerPath"),
-        (with_edits(hooks=[{"hookName": "later", "path": "/p"}]), "a hook needs"),
-        (with_edits(hooks=[{"hookName": "createRuntime", "path": "p"}]), "a hook needs"),
-        (spec(containerEdits=[1]), "containerEdits is not an object"),
-        (spec("0", cdiVersion="0.3.0"), "too low for what is in it, which needs 0.5.0"),
-        (spec(annotations={}), "needs 0.6.0"),
+        [],
+        spec(cdiVersion="2.0"),
+        spec(cdiVersion=""),
+        spec(kind="thing"),
+        spec(kind="1vendor/thing"),
+        spec(devices=[]),
+        spec("-one"),
+        spec(devices=["one"]),
+        spec("one", "one"),
+        spec(colour="red"),
+        with_edits(),
+        with_edits(env=["A"]),
+        with_edits(env=["A=1"], wish=1),
+        with_edits(deviceNodes=[{"path": "dev/x"}]),
+        with_edits(deviceNodes=[{"path": "/dev/x", "permissions": "rx"}]),
+        with_edits(mounts=[{"hostPath": "/a"}]),
+        with_edits(hooks=[{"hookName": "later", "path": "/p"}]),
+        with_edits(hooks=[{"hookName": "createRuntime", "path": "p"}]),
+        spec(containerEdits=[1]),
+        spec("0", cdiVersion="0.3.0"),
+        spec(annotations={}),
     ],
 )
-def test_what_consumers_refuse(document: Any, problem: str) -> None:
-    assert any(problem in found for found in spec_problems(document)), list(spec_problems(document))
+def test_what_consumers_refuse(document: Any, golden: Golden) -> None:
+    assert list(spec_problems(document)) == golden
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,7 @@ def test_the_lowest_version_that_has_it_all(document: Any, version: str) -> None
     assert least_version(document) == version
 
 
-def test_a_later_folder_wins_and_equals_are_a_conflict() -> None:
+def test_a_later_folder_wins_and_equals_are_a_conflict(golden: Golden) -> None:
     low, high = SpecFile("/etc/cdi/a.json", 0, spec("one", "two")), SpecFile("/run/cdi/a.json", 1, spec("one"))
     found = read_devices([low, high])
     assert {name: device.path for name, device in found.devices.items()} == {
@@ -77,11 +78,9 @@ def test_a_later_folder_wins_and_equals_are_a_conflict() -> None:
     assert found.problems == []
     twice = read_devices([low, SpecFile("/etc/cdi/b.json", 0, spec("two"))])
     assert "vendor.com/thing=two" not in twice.devices
-    assert twice.problems == [
-        "vendor.com/thing=two is in /etc/cdi/a.json and in /etc/cdi/b.json: nobody can use it",
-    ]
+    assert twice.problems == golden
     wrong = read_devices([SpecFile("/etc/cdi/c.json", 0, "no yaml")])
-    assert wrong.problems == ["/etc/cdi/c.json: is not an object"]
+    assert wrong.problems == golden
 
 
 def test_permissions_may_be_none_at_all() -> None:

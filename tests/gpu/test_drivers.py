@@ -6,6 +6,7 @@ from mesos_gpu.errors import BadFlag, DeviceError
 from mesos_gpu.gpu import nvml
 from mesos_gpu.gpu.drivers import open_driver
 from tests.fakes.nvml import LIBRARY_NOT_FOUND, FakeNvml, fake_gpus
+from tests.support.golden import Golden
 
 
 def use(monkeypatch: pytest.MonkeyPatch, binding: FakeNvml) -> None:
@@ -34,10 +35,11 @@ def test_auto_is_none_where_nvml_does_not_answer(monkeypatch: pytest.MonkeyPatch
     assert open_driver("auto").kind == "none"
 
 
-def test_nvml_by_name_is_an_error_where_it_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvml_by_name_is_an_error_where_it_does_not_answer(monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
     use(monkeypatch, FakeNvml(init_error=LIBRARY_NOT_FOUND))
-    with pytest.raises(DeviceError, match="NVML could not start"):
+    with pytest.raises(DeviceError) as refused:
         open_driver("nvml")
+    assert str(refused.value) == golden
 
 
 def test_another_kind_is_refused_with_the_ones_there_are() -> None:
@@ -45,18 +47,19 @@ def test_another_kind_is_refused_with_the_ones_there_are() -> None:
         open_driver("cuda")
 
 
-def test_another_mig_strategy_is_refused_with_the_ones_there_are() -> None:
-    with pytest.raises(BadFlag, match=r"mig_strategy: must be one of none, single, not 'mixed'"):
+def test_another_mig_strategy_is_refused_with_the_ones_there_are(golden: Golden) -> None:
+    with pytest.raises(BadFlag) as refused:
         open_driver("none", mig_strategy="mixed")
+    assert str(refused.value) == golden
 
 
-@pytest.mark.parametrize(("strategy", "reason"), [("none", "are not asked for"), ("single", "has no instances")])
+@pytest.mark.parametrize("strategy", ["none", "single"])
 def test_mig_strategy_reaches_the_driver(
-    strategy: str, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    strategy: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, golden: Golden
 ) -> None:
     gpus = fake_gpus(1)
     gpus[0].mig = (1, 1)
     use(monkeypatch, FakeNvml(gpus))
     for kind in ("nvml", "auto"):
         assert list(open_driver(kind, mig_strategy=strategy).gpus()) == []
-    assert [reason in message for message in caplog.messages] == [True, True]
+    assert caplog.messages == golden

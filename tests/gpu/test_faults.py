@@ -12,6 +12,7 @@ from mesos_gpu.errors import DeviceError
 from mesos_gpu.gpu.device import HealthEvent
 from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.gpu.simulated import SimulatedDriver
+from tests.support.golden import Golden
 
 WAIT_S = 60.0
 
@@ -35,14 +36,14 @@ def events(driver: SimulatedDriver) -> Iterator[queue.Queue[HealthEvent]]:
 
 
 def test_line_that_appears_is_an_event_of_that_gpu(
-    driver: SimulatedDriver, file: Path, events: queue.Queue[HealthEvent]
+    driver: SimulatedDriver, file: Path, events: queue.Queue[HealthEvent], golden: Golden
 ) -> None:
     file.write_text("# the second card\n1 79\n")
     event = events.get(timeout=WAIT_S)
     assert (event.uuid, event.xid) == (driver.gpus()[1].uuid, 79)
-    assert "fallen off the bus" in event.what
+    assert event.what == golden
     file.write_text(f"1 79\n{driver.gpus()[3].uuid} lost\n")
-    assert events.get(timeout=WAIT_S) == HealthEvent(driver.gpus()[3].uuid, None, "simulated: GPU is lost")
+    assert events.get(timeout=WAIT_S) == HealthEvent(driver.gpus()[3].uuid, None, golden)
     assert events.empty(), "what was told is not told again"
 
 
@@ -56,28 +57,29 @@ def test_what_stands_in_the_file_before_is_told_too(driver: SimulatedDriver, fil
         end()
 
 
-def test_retest_says_what_the_file_says_now(driver: SimulatedDriver, file: Path) -> None:
+def test_retest_says_what_the_file_says_now(driver: SimulatedDriver, file: Path, golden: Golden) -> None:
     gpus = driver.gpus()
     file.write_text("0 79\n1 lost\n2 13\n")
     assert [driver.retest(gpu) for gpu in gpus] == [
-        "it has XID 79 (GPU has fallen off the bus)",
-        "it is lost",
+        golden,
+        golden,
         None,
         None,
     ]
-    with pytest.raises(DeviceError, match="is lost"):
+    with pytest.raises(DeviceError) as refused:
         driver.usage(gpus[1])
+    assert str(refused.value) == golden
     file.write_text("")
     assert [driver.retest(gpu) for gpu in gpus] == [None] * 4
 
 
 def test_line_that_says_nothing_is_told_once_and_skipped(
-    driver: SimulatedDriver, file: Path, caplog: pytest.LogCaptureFixture
+    driver: SimulatedDriver, file: Path, caplog: pytest.LogCaptureFixture, golden: Golden
 ) -> None:
     file.write_text("9 79\n0\n1 broken\n0 79\n")
     assert [driver.retest(gpu) is None for gpu in driver.gpus()] == [False, True, True, True]
     assert len(caplog.messages) == 3
-    assert "'9 79' is not 'GPU XID' or 'GPU lost' of a GPU that is here" in caplog.messages[0]
+    assert caplog.messages[0] == golden
 
 
 def test_file_that_cannot_be_read_is_told_and_nothing_is_ill(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -86,7 +88,7 @@ def test_file_that_cannot_be_read_is_told_and_nothing_is_ill(tmp_path: Path, cap
     assert "Is a directory" in caplog.text
 
 
-def test_flag_names_the_file(file: Path) -> None:
+def test_flag_names_the_file(file: Path, golden: Golden) -> None:
     file.write_text("0 lost\n")
     driver = open_driver("simulated", simulated_gpus=1, simulated_faults=file)
-    assert driver.retest(driver.gpus()[0]) == "it is lost"
+    assert driver.retest(driver.gpus()[0]) == golden

@@ -8,6 +8,7 @@ import pytest
 from mesos_gpu.errors import BadFlag, DeviceError
 from mesos_gpu.gpu.make import MAX_GPUS, Make
 from mesos_gpu.gpu.simulated import UVM_MAJORS, SimulatedDriver
+from tests.support.golden import Golden
 
 
 def devices(tmp_path: Path, *majors: int) -> Path:
@@ -50,9 +51,10 @@ def test_taken_major_is_avoided(tmp_path: Path) -> None:
     assert {node.major for node in driver.control_nodes()} == {195, UVM_MAJORS[2]}
 
 
-def test_no_free_major_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DeviceError, match="no major number"):
+def test_no_free_major_is_an_error(tmp_path: Path, golden: Golden) -> None:
+    with pytest.raises(DeviceError) as refused:
         SimulatedDriver(1, proc_devices=devices(tmp_path, *UVM_MAJORS))
+    assert str(refused.value) == golden
 
 
 def test_block_devices_do_not_take_character_majors(tmp_path: Path) -> None:
@@ -61,10 +63,12 @@ def test_block_devices_do_not_take_character_majors(tmp_path: Path) -> None:
     assert SimulatedDriver(0, proc_devices=path).control_nodes()[1].major == UVM_MAJORS[0]
 
 
-def test_real_driver_beside_simulated_gpus_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_real_driver_beside_simulated_gpus_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, golden: Golden
+) -> None:
     with caplog.at_level(logging.WARNING):
         SimulatedDriver(1, proc_devices=devices(tmp_path, 195))
-    assert "real NVIDIA driver" in caplog.text
+    assert caplog.messages == golden
 
 
 def test_gpus_say_of_themselves_what_they_were_told() -> None:

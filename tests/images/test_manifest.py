@@ -18,6 +18,7 @@ from mesos_gpu.images.manifest import (
     read_config,
     read_manifest,
 )
+from tests.support.golden import Golden
 from tests.support.images.build import BuiltImage, Layer, index_of, sha256, tar_of
 
 AMD64, ARM64 = Platform("amd64"), Platform("arm64", "v8")
@@ -37,15 +38,16 @@ def test_manifests_of_docker_and_oci_are_read(oci: bool) -> None:
 
 
 @pytest.mark.parametrize("oci", [False, True])
-def test_the_manifest_of_this_machine_is_chosen(oci: bool) -> None:
+def test_the_manifest_of_this_machine_is_chosen(oci: bool, golden: Golden) -> None:
     built = {name: image(name, oci=oci) for name in ("arm/v7", "arm64/v8", "amd64")}
     index = read_manifest(index_of(built, oci=oci))
     assert isinstance(index, Index)
     assert index.choose(AMD64).digest == built["amd64"].digest
     assert index.choose(ARM64).digest == built["arm64/v8"].digest
     assert index.choose(Platform("arm64")).digest == built["arm64/v8"].digest
-    with pytest.raises(ImageError, match=r"not there for linux/ppc64le, only for: linux/amd64, linux/arm, linux/arm64"):
+    with pytest.raises(ImageError) as refused:
         index.choose(Platform("ppc64le"))
+    assert str(refused.value) == golden
 
 
 def test_the_very_variant_goes_before_one_without() -> None:
@@ -71,28 +73,30 @@ def test_machines_are_named_as_images_name_them(machine: str, platform: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("document", "words"),
+    "document",
     [
-        (b"{", "not JSON"),
-        (b"[]", "not an object"),
-        (b'{"schemaVersion": 1}', "schema 1"),
-        (b'{"schemaVersion": 2}', "not a manifest"),
-        (b'{"schemaVersion": 2, "layers": {}, "config": {}}', "layers must be a list"),
-        (b'{"schemaVersion": 2, "layers": [], "config": {"digest": "sha256:1", "size": 1}}', "digest and size"),
-        (b'{"schemaVersion": 2, "layers": [], "mediaType": "application/vnd.wasm"}', "vnd.wasm"),
-        (b'{"schemaVersion": 2, "manifests": [7]}', "digest and size"),
-        (b" " * (5 << 20), "at most"),
+        b"{",
+        b"[]",
+        b'{"schemaVersion": 1}',
+        b'{"schemaVersion": 2}',
+        b'{"schemaVersion": 2, "layers": {}, "config": {}}',
+        b'{"schemaVersion": 2, "layers": [], "config": {"digest": "sha256:1", "size": 1}}',
+        b'{"schemaVersion": 2, "layers": [], "mediaType": "application/vnd.wasm"}',
+        b'{"schemaVersion": 2, "manifests": [7]}',
+        b" " * (5 << 20),
     ],
 )
-def test_what_is_no_manifest_is_refused_in_words(document: bytes, words: str) -> None:
-    with pytest.raises(ImageError, match=words):
+def test_what_is_no_manifest_is_refused_in_words(document: bytes, golden: Golden) -> None:
+    with pytest.raises(ImageError) as refused:
         read_manifest(document)
+    assert str(refused.value) == golden
 
 
-def test_a_negative_size_is_refused() -> None:
+def test_a_negative_size_is_refused(golden: Golden) -> None:
     config = {"digest": image().digest, "size": -1}
-    with pytest.raises(ImageError, match="digest and size"):
+    with pytest.raises(ImageError) as refused:
         read_manifest(json.dumps({"schemaVersion": 2, "layers": [], "config": config}).encode())
+    assert str(refused.value) == golden
 
 
 def test_more_layers_than_overlayfs_takes_are_refused() -> None:
@@ -138,9 +142,10 @@ def test_what_a_config_leaves_out_is_none() -> None:
         b'{"config": {"User": "a\\u0000b"}}',
     ],
 )
-def test_damaged_configs_are_refused(document: bytes) -> None:
-    with pytest.raises(ImageError, match="damaged image config"):
+def test_damaged_configs_are_refused(document: bytes, golden: Golden) -> None:
+    with pytest.raises(ImageError) as refused:
         read_config(document)
+    assert str(refused.value) == golden
 
 
 leaves: Any = st.none() | st.booleans() | st.integers() | st.text("ab:/.0-", max_size=5)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import base64
-import os
+import random
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,13 +18,14 @@ from mesos_gpu.images.manifest import Descriptor
 from mesos_gpu.images.reference import ImageReference
 from mesos_gpu.images.registry import DOCKER_HUB_URL, Patience, Registry
 from tests.images.scripted import ScriptedRegistry, serving, status
+from tests.support.golden import Golden
 from tests.support.images.build import BuiltImage, Layer, cuda_image, file, sha256, tar_of
 from tests.support.images.registry import PASSWORD, USER, RealRegistry
 from tests.support.tls import Authority
 
 IMPATIENT = Patience(connect_s=5, silence_s=5, tries=3, pause_s=0.001)
 CUDA = ImageReference.parse("nvidia/cuda")
-IMAGE = BuiltImage((Layer(tar_of(file("random", os.urandom(300_000)))),))
+IMAGE = BuiltImage((Layer(tar_of(file("random", random.Random(1).randbytes(300_000)))),))
 BLOB = IMAGE.layers[0].blob
 WANTED = Descriptor(sha256(BLOB), len(BLOB))
 
@@ -75,7 +76,7 @@ async def test_an_image_is_read_from_a_real_registry(shared_registry: RealRegist
 
 
 async def test_a_real_registry_over_tls_is_read_where_its_authority_is_trusted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     authority = Authority(tmp_path / "ca")
     image, reference, blob = cuda_image(), ImageReference.parse("real/cuda:12"), cuda_image().layers[0].blob
@@ -87,8 +88,7 @@ async def test_a_real_registry_over_tls_is_read_where_its_authority_is_trusted(
         async with open_registry(secure.url) as registry:
             with pytest.raises(ImageError) as refused:
                 await registry.manifest(reference)
-        words = "cannot prove who it is: no trusted authority signed its certificate (SSL_CERT_FILE in the agent's"
-        assert str(refused.value).startswith(f"{secure.host} {words}")
+        assert str(refused.value) == golden
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
         async with open_registry(secure.url) as registry:
             assert (await registry.manifest(reference)).digest == image.digest
@@ -109,15 +109,16 @@ async def test_a_download_goes_on_where_it_stopped_in_a_real_registry(
     assert (tmp_path / "blob").read_bytes() == BLOB
 
 
-async def test_user_and_password_open_a_real_registry(tmp_path: Path) -> None:
+async def test_user_and_password_open_a_real_registry(tmp_path: Path, golden: Golden) -> None:
     with RealRegistry(tmp_path / "registry", login=True) as real:
         real.push("nvidia/cuda", IMAGE)
         config = DockerConfig({real.host: Credentials(USER, PASSWORD)})
         async with open_registry(real.url, config) as registry:
             assert (await registry.manifest(CUDA)).digest == IMAGE.digest
         async with open_registry(real.url) as registry:
-            with pytest.raises(ImageError, match=r"wants a user and password for .*--docker_config"):
+            with pytest.raises(ImageError) as refused:
                 await registry.manifest(CUDA)
+            assert str(refused.value) == golden
         wrong = DockerConfig({real.host: Credentials(USER, "wrong")})
         async with open_registry(real.url, wrong) as registry:
             with pytest.raises(ImageError, match="--docker_config"):
@@ -125,26 +126,29 @@ async def test_user_and_password_open_a_real_registry(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nvidia/nothing", "nvidia/cuda:nothing"])
-async def test_an_unknown_image_is_named(shared_registry: RealRegistry, name: str) -> None:
+async def test_an_unknown_image_is_named(shared_registry: RealRegistry, name: str, golden: Golden) -> None:
     async with open_registry(shared_registry.url) as registry:
-        with pytest.raises(ImageError, match=f"unknown image: {shared_registry.host}/{name}.* is not in the registry"):
+        with pytest.raises(ImageError) as refused:
             await registry.manifest(ImageReference.parse(name))
+        assert str(refused.value) == golden
 
 
-async def test_a_registry_that_is_down_is_named() -> None:
+async def test_a_registry_that_is_down_is_named(golden: Golden) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{listener.getsockname()[1]}"
         async with open_registry(f"http://{host}") as registry:
-            with pytest.raises(ImageError, match=f"the registry {host} cannot be reached: .*3 tries"):
+            with pytest.raises(ImageError) as refused:
                 await registry.manifest(CUDA)
+            assert str(refused.value) == golden
 
 
-async def test_a_registry_that_is_silent_is_given_up(scripted: ScriptedRegistry) -> None:
+async def test_a_registry_that_is_silent_is_given_up(scripted: ScriptedRegistry, golden: Golden) -> None:
     scripted.before = [scripted.never] * 3
     async with open_registry(scripted.url, patience=replace(IMPATIENT, silence_s=0.05)) as registry:
-        with pytest.raises(ImageError, match=r"does not answer within 0\.05 s"):
+        with pytest.raises(ImageError) as refused:
             await registry.manifest(CUDA)
+        assert str(refused.value) == golden
 
 
 @pytest.mark.parametrize("code", [408, 429, 500, 503])
@@ -154,11 +158,12 @@ async def test_passing_troubles_are_tried_again(scripted: ScriptedRegistry, code
         assert (await registry.manifest(CUDA)).digest == IMAGE.digest
 
 
-async def test_lasting_troubles_are_told(scripted: ScriptedRegistry) -> None:
+async def test_lasting_troubles_are_told(scripted: ScriptedRegistry, golden: Golden) -> None:
     scripted.before = [status(503)] * 9
     async with open_registry(scripted.url) as registry:
-        with pytest.raises(ImageError, match=r"answers 503 .*\(3 tries\)"):
+        with pytest.raises(ImageError) as refused:
             await registry.manifest(CUDA)
+        assert str(refused.value) == golden
     assert len(scripted.seen) == 3
 
 
@@ -174,11 +179,14 @@ async def test_a_broken_download_goes_on_and_progress_is_told(scripted: Scripted
     assert None not in ranges[1:]
 
 
-async def test_downloads_that_bring_nothing_are_given_up(scripted: ScriptedRegistry, tmp_path: Path) -> None:
+async def test_downloads_that_bring_nothing_are_given_up(
+    scripted: ScriptedRegistry, tmp_path: Path, golden: Golden
+) -> None:
     scripted.break_after = [1000] + [0] * 9
     async with open_registry(scripted.url) as registry:
-        with pytest.raises(ImageError, match=rf"cannot get {WANTED.digest} of .*nvidia/cuda.*broke.*3 tries"):
+        with pytest.raises(ImageError) as refused:
             await get_blob(registry, tmp_path / "blob")
+        assert str(refused.value) == golden
     assert (tmp_path / "blob").read_bytes() == BLOB[:1000]  # the next pull continues from here
 
 
@@ -217,39 +225,42 @@ async def test_a_whole_download_is_not_asked_for_again(scripted: ScriptedRegistr
     assert scripted.seen == []
 
 
-async def test_content_of_another_digest_is_refused(registry: RealRegistry, tmp_path: Path) -> None:
+async def test_content_of_another_digest_is_refused(registry: RealRegistry, tmp_path: Path, golden: Golden) -> None:
     registry.push("nvidia/cuda", IMAGE)
     path = registry.blob_path(WANTED.digest)
     path.write_bytes(BLOB[:-1] + bytes([BLOB[-1] ^ 1]))
     async with open_registry(registry.url) as client:
-        with pytest.raises(ImageError, match=f"bad digest: asked for {WANTED.digest}, got content of sha256:"):
+        with pytest.raises(ImageError) as refused:
             await get_blob(client, tmp_path / "blob")
+        assert str(refused.value) == golden
 
 
 @pytest.mark.parametrize(
-    ("size", "words"),
-    [(len(BLOB) - 1, "has more than"), (len(BLOB) + 1, "bytes; its manifest says")],
+    "size",
+    [len(BLOB) - 1, len(BLOB) + 1],
     ids=["smaller", "larger"],
 )
 async def test_a_blob_of_another_size_is_refused(
-    scripted: ScriptedRegistry, tmp_path: Path, size: int, words: str
+    scripted: ScriptedRegistry, tmp_path: Path, size: int, golden: Golden
 ) -> None:
     async with open_registry(scripted.url) as registry:
-        with pytest.raises(ImageError, match=words):
+        with pytest.raises(ImageError) as refused:
             await get_blob(registry, tmp_path / "blob", Descriptor(WANTED.digest, size))
+        assert str(refused.value) == golden
 
 
-async def test_a_manifest_of_another_digest_is_refused(scripted: ScriptedRegistry) -> None:
+async def test_a_manifest_of_another_digest_is_refused(scripted: ScriptedRegistry, golden: Golden) -> None:
     async def lie(_: web.Request) -> web.StreamResponse:
         return web.Response(body=IMAGE.manifest + b" ", content_type=IMAGE.media_type)
 
     scripted.before = [lie]
     async with open_registry(scripted.url) as registry:
-        with pytest.raises(ImageError, match="bad digest: the manifest of"):
+        with pytest.raises(ImageError) as refused:
             await registry.manifest(CUDA, IMAGE.digest)
+        assert str(refused.value) == golden
 
 
-async def test_an_endless_manifest_is_refused(scripted: ScriptedRegistry) -> None:
+async def test_an_endless_manifest_is_refused(scripted: ScriptedRegistry, golden: Golden) -> None:
     async def endless(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -258,8 +269,9 @@ async def test_an_endless_manifest_is_refused(scripted: ScriptedRegistry) -> Non
 
     scripted.before = [endless]
     async with open_registry(scripted.url) as registry:
-        with pytest.raises(ImageError, match="more than"):
+        with pytest.raises(ImageError) as refused:
             await registry.manifest(CUDA)
+        assert str(refused.value) == golden
 
 
 async def test_a_token_is_fetched_once_and_again_when_it_ended(scripted: ScriptedRegistry, tmp_path: Path) -> None:
@@ -273,14 +285,15 @@ async def test_a_token_is_fetched_once_and_again_when_it_ended(scripted: Scripte
     assert len(scripted.token_queries) == 2
 
 
-async def test_a_token_is_asked_for_with_user_and_password(scripted: ScriptedRegistry) -> None:
+async def test_a_token_is_asked_for_with_user_and_password(scripted: ScriptedRegistry, golden: Golden) -> None:
     scripted.token, scripted.login = "one", "Basic " + base64.b64encode(b"me:secret").decode()
     host = scripted.url.removeprefix("http://")
     async with open_registry(scripted.url, DockerConfig({host: Credentials("me", "secret")})) as registry:
         await registry.manifest(CUDA)
     async with open_registry(scripted.url, DockerConfig({host: Credentials("me", "hidden")})) as registry:
-        with pytest.raises(ImageError, match="refuses our user or password") as caught:
+        with pytest.raises(ImageError) as caught:
             await registry.manifest(CUDA)
+    assert str(caught.value) == golden
     assert "hidden" not in str(caught.value)
 
 
@@ -303,13 +316,14 @@ async def test_a_redirect_to_another_host_does_not_get_our_token(scripted: Scrip
     assert (tmp_path / "blob").read_bytes() == BLOB
 
 
-async def test_a_refused_token_is_an_unknown_image(scripted: ScriptedRegistry) -> None:
+async def test_a_refused_token_is_an_unknown_image(scripted: ScriptedRegistry, golden: Golden) -> None:
     challenge = {"WWW-Authenticate": f'Bearer realm="{scripted.url}/token"'}
     scripted.before = [status(401, **challenge), None, status(401, **challenge)]
     scripted.token = "x"
     async with open_registry(scripted.url) as registry:
-        with pytest.raises(ImageError, match=r"unknown image: .* or needs other --docker_config"):
+        with pytest.raises(ImageError) as refused:
             await registry.manifest(CUDA)
+        assert str(refused.value) == golden
 
 
 @pytest.mark.parametrize("url", ["ftp://a", "http://", "https://user:password@host", "host:5000"])

@@ -15,6 +15,7 @@ from mesos_gpu.images.manifest import Index, Manifest, Platform, read_config, re
 from mesos_gpu.images.reference import ImageReference
 from mesos_gpu.images.registry import Registry
 from mesos_gpu.images.sources import Source, open_source
+from tests.support.golden import Golden
 from tests.support.images.build import BuiltImage, Layer, file, member, save_archive, sha256, tar_of, write_layout
 from tests.support.images.registry import RealRegistry
 
@@ -99,17 +100,19 @@ async def test_a_replaced_archive_is_read_again(tmp_path: Path) -> None:
         await fetch(source, PACKED, tmp_path)
 
 
-async def test_an_unknown_archive_says_where_it_should_lie(tmp_path: Path) -> None:
+async def test_an_unknown_archive_says_where_it_should_lie(tmp_path: Path, golden: Golden) -> None:
     async with opened(str(tmp_path)) as source:
-        with pytest.raises(ImageError, match=f"unknown image: there is no archive {tmp_path}/nvidia/cuda:latest.tar"):
+        with pytest.raises(ImageError) as refused:
             await source.manifest(CUDA)
+        assert str(refused.value) == golden
 
 
-async def test_an_archive_of_another_image_says_what_it_holds(tmp_path: Path) -> None:
+async def test_an_archive_of_another_image_says_what_it_holds(tmp_path: Path, golden: Golden) -> None:
     save_archive(tmp_path / "nvidia/cuda:latest.tar", IMAGE, "nvidia/cuda:11")
     async with opened(str(tmp_path)) as source:
-        with pytest.raises(ImageError, match="holds nvidia/cuda:11"):
+        with pytest.raises(ImageError) as refused:
             await source.manifest(CUDA)
+        assert str(refused.value) == golden
 
 
 @pytest.mark.parametrize(
@@ -144,11 +147,12 @@ async def test_a_layout_is_found_by_the_repository(tmp_path: Path) -> None:
         await fetch(source, IMAGE, tmp_path, ImageReference.parse(f"nvidia/cuda@{IMAGE.digest}"))
 
 
-async def test_an_unknown_image_names_those_of_the_layout(tmp_path: Path) -> None:
+async def test_an_unknown_image_names_those_of_the_layout(tmp_path: Path, golden: Golden) -> None:
     write_layout(tmp_path / "layout", {"a:1": IMAGE, "b:2": IMAGE})
     async with opened(f"file:{tmp_path}/layout") as source:
-        with pytest.raises(ImageError, match=r"unknown image: nvidia/cuda:latest is not in .* which has a:1, b:2"):
+        with pytest.raises(ImageError) as refused:
             await source.manifest(CUDA)
+        assert str(refused.value) == golden
 
 
 async def test_what_is_no_layout_is_said(tmp_path: Path) -> None:

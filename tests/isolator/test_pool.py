@@ -12,6 +12,7 @@ from mesos_gpu.gpu.device import DeviceNode, Gpu, MigInstance
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.gpu.topology import best
 from mesos_gpu.isolator.pool import GpuPool
+from tests.support.golden import Golden
 
 
 def gpus(*minors: int) -> frozenset[Gpu]:
@@ -37,11 +38,12 @@ def test_choosing_changes_nothing() -> None:
     assert (pool.free, dict(pool.held)) == (gpus(0, 1), {})
 
 
-def test_allocate_more_than_free_is_refused_in_mesos_words() -> None:
+def test_allocate_more_than_free_is_refused_in_mesos_words(golden: Golden) -> None:
     pool = GpuPool(gpus(0, 1))
     pool.allocate("a", 1)
-    with pytest.raises(NotEnoughGpus, match="Requested 2 gpus but only 1 available") as refused:
+    with pytest.raises(NotEnoughGpus) as refused:
         pool.allocate("b", 2)
+    assert str(refused.value) == golden
     assert (refused.value.asked, refused.value.free) == (2, 1)
     assert "b" not in pool.held
 
@@ -94,12 +96,13 @@ def test_instances_of_one_gpu_share_its_number_but_not_with_the_whole_gpu() -> N
         GpuPool([*parts, *gpus(0)])
 
 
-def test_withdrawn_gpu_is_not_given_until_it_is_restored() -> None:
+def test_withdrawn_gpu_is_not_given_until_it_is_restored(golden: Golden) -> None:
     pool = GpuPool(gpus(0, 1, 2))
     pool.withdrawn = frozenset({"GPU-0"})
     assert pool.choose(1) == gpus(1)
-    with pytest.raises(NotEnoughGpus, match="only 2 available"):
+    with pytest.raises(NotEnoughGpus) as refused:
         pool.choose(3)
+    assert str(refused.value) == golden
     assert pool.available == gpus(1, 2)
     pool.withdrawn = frozenset()
     assert pool.choose(3) == gpus(0, 1, 2)

@@ -20,6 +20,7 @@ from mesos_gpu.isolator.plan import BindMount, LaunchPlan
 from mesos_gpu.isolator.volume import NvidiaVolume
 from tests.support import places
 from tests.support.driver_machine import VERSION, usual_machine
+from tests.support.golden import Golden
 from tests.support.gpu_records import records_in
 
 
@@ -165,15 +166,16 @@ def test_filesystem_that_forbids_execution_gets_one_over_it_that_does_not(tmp_pa
 
 
 def test_filesystem_that_forbids_execution_without_root_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     def refused(path: Path, *, size_mib: int) -> None:
         raise PermissionError(1, "Operation not permitted", str(path))
 
     monkeypatch.setattr("mesos_gpu.isolator.volume._mount_tmpfs", refused)
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_NOEXEC | os.ST_NOSUID))
-    with pytest.raises(Unavailable, match="--runtime_dir on a filesystem mounted without noexec"):
+    with pytest.raises(Unavailable) as refused:
         create(tmp_path)
+    assert str(refused.value) == golden
 
 
 class RealDriver(NullDriver):

@@ -15,6 +15,7 @@ from marathon_cli.command_hints import MEANT
 from marathon_cli.console.console import Console
 from marathon_cli.lazy import load
 from marathon_cli.registry import ROWS
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 HEAVY = ("requests", "rich", "jsonschema", "yaml", "aiohttp", "msgspec", "mesos_gpu.local")
@@ -55,12 +56,10 @@ def test_the_registry_says_what_each_command_says_of_itself() -> None:
             assert (command.help or "").split("\n\n")[0].replace("\n", " ").strip() == row.help, row.path
 
 
-def test_what_others_call_a_command_is_told_by_its_name_here(run: Run) -> None:
+def test_what_others_call_a_command_is_told_by_its_name_here(run: Run, golden: Golden) -> None:
     said = run("app", "logs", "train").stderr
-    assert "there is no command `mesos-gpu app logs`; here it is `mesos-gpu task log`" in said.replace(
-        "cli", "mesos-gpu"
-    )
-    assert "here it is `mesos-gpu task kill`" in run("marathon", "task", "stop", "x").stderr
+    assert said.replace("cli", "mesos-gpu") == golden
+    assert run("marathon", "task", "stop", "x").stderr == golden
     paths = {row.path for row in ROWS} | {"--version"}
     for word, meant in MEANT.items():
         assert word not in paths
@@ -88,7 +87,7 @@ def test_no_command_loads_anything_heavy_before_it_runs() -> None:
 
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_adding_an_app_that_is_fine_loads_only_what_it_needs(
-    marathon: ScriptedServer, tmp_path: Path, gpus: int
+    marathon: ScriptedServer, tmp_path: Path, gpus: int, golden: Golden
 ) -> None:
     total = {"cpus": 8, "gpus": 4, "mem": 8192, "disk": 8192}
     marathon.on("GET", "/v2/info", {"version": "1.11.0", "marathon_config": {"mesos_leader_ui_url": marathon.url}})
@@ -100,7 +99,7 @@ def test_adding_an_app_that_is_fine_loads_only_what_it_needs(
     code = f"import sys, atexit; atexit.register(lambda: print([n for n in {NOT_FOR_ADDING} if n in sys.modules])); "
     code += f"from marathon_cli.main import cli; cli.main(['app', 'add', {str(file)!r}])"
     done = python("-c", code, MARATHON_URL=marathon.url)
-    assert (done.stdout, done.stderr) == ("Created deployment d: adds /x\n[]\n", "")
+    assert (done.stdout, done.stderr) == (golden, "")
     assert "/slaves" in [request.path for request in marathon.requests]
 
 
@@ -112,9 +111,9 @@ def test_help_of_a_group_imports_no_command() -> None:
     assert python("-c", code).stdout.endswith("[]\n")
 
 
-def test_a_command_that_is_nearly_right_is_offered(run: Run) -> None:
-    assert "there is no command `mesos-gpu app lst`; did you mean list?" in run("app", "lst").stderr
-    assert "there is no command `mesos-gpu tsk`; did you mean task?" in run("tsk").stderr
+def test_a_command_that_is_nearly_right_is_offered(run: Run, golden: Golden) -> None:
+    assert run("app", "lst").stderr == golden
+    assert run("tsk").stderr == golden
 
 
 def test_the_words_of_dcos_marathon_are_understood(marathon: ScriptedServer, run: Run) -> None:
@@ -150,7 +149,7 @@ def test_bad_usage_is_exit_status_2(run: Run) -> None:
     assert run("up", "--agents", "0").exit_code == 2
 
 
-def test_add_without_a_file_on_a_terminal_is_bad_usage_and_does_not_wait() -> None:
+def test_add_without_a_file_on_a_terminal_is_bad_usage_and_does_not_wait(golden: Golden) -> None:
     ours, theirs = pty.openpty()
     try:
         words = [sys.executable, "-m", "marathon_cli", "app", "add"]
@@ -159,7 +158,7 @@ def test_add_without_a_file_on_a_terminal_is_bad_usage_and_does_not_wait() -> No
         os.close(ours)
         os.close(theirs)
     assert done.returncode == 2
-    assert "give a FILE, or pipe JSON in" in done.stderr
+    assert done.stderr == golden
 
 
 def test_our_own_bug_is_exit_status_3_without_a_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,11 +172,11 @@ def test_our_own_bug_is_exit_status_3_without_a_traceback(run: Run, monkeypatch:
     assert "Traceback" in run("app", "list", "--debug").stderr
 
 
-def test_without_any_marathon_the_message_says_how_to_start_one(tmp_path: Path) -> None:
+def test_without_any_marathon_the_message_says_how_to_start_one(tmp_path: Path, golden: Golden) -> None:
     done = python("-m", "marathon_cli", "app", "list", MESOS_GPU_WORK_DIR=str(tmp_path))
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith(f"mesos-gpu: no box runs in {tmp_path}. Start one with `mesos-gpu up`")
+    assert done.stderr == golden
 
 
 def test_an_option_counts_more_than_the_environment(server: ScriptedServer, run: Run) -> None:
@@ -188,8 +187,8 @@ def test_an_option_counts_more_than_the_environment(server: ScriptedServer, run:
     assert run("app", "list").exit_code == 0
 
 
-def test_a_work_dir_that_is_named_counts_more_than_marathon_url(run: Run, tmp_path: Path) -> None:
-    assert f"no box runs in {tmp_path}" in run("app", "list", "--work-dir", str(tmp_path)).stderr
+def test_a_work_dir_that_is_named_counts_more_than_marathon_url(run: Run, tmp_path: Path, golden: Golden) -> None:
+    assert run("app", "list", "--work-dir", str(tmp_path)).stderr == golden
 
 
 def test_a_reader_that_has_enough_is_no_error(server: ScriptedServer) -> None:
@@ -214,17 +213,15 @@ def shell(line: str, url: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=env, timeout=60, check=False)
 
 
-def test_a_full_disk_is_no_bug_of_ours(marathon: ScriptedServer) -> None:
+def test_a_full_disk_is_no_bug_of_ours(marathon: ScriptedServer, golden: Golden) -> None:
     done = shell("$CLI app list >/dev/full", marathon.url)
     assert (done.returncode, done.stderr) == (
         1,
-        "mesos-gpu: the output cannot be written: No space left on device\n",
+        golden,
     )
 
 
-def test_closed_streams_are_as_good_as_dev_null(marathon: ScriptedServer) -> None:
+def test_closed_streams_are_as_good_as_dev_null(marathon: ScriptedServer, golden: Golden) -> None:
     done = shell("$CLI app list >&-; echo $?; $CLI app show x 2>&-; echo $?; $CLI app add <&-; echo $?", marathon.url)
     assert done.stdout == "0\n1\n1\n"
-    assert done.stderr.splitlines()[1:] == [
-        "mesos-gpu: standard input: is empty; a definition in JSON or YAML was expected"
-    ]
+    assert done.stderr.splitlines()[1:] == golden

@@ -9,6 +9,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer, scripted_server
 from tests.support.places import RECORDED
 
@@ -143,15 +144,17 @@ def test_apps_are_listed_and_which_gpus_they_have_is_left_open(cluster: Scripted
 
 
 @pytest.mark.parametrize("ui", [None, "http://127.0.0.1:1/"])
-def test_apps_are_listed_also_where_no_master_can_be_asked(cluster: ScriptedServer, run: Run, ui: str | None) -> None:
+def test_apps_are_listed_also_where_no_master_can_be_asked(
+    cluster: ScriptedServer, run: Run, ui: str | None, golden: Golden
+) -> None:
     config = {"mesos_role": "slave_public", "mesos_leader_ui_url": ui}
     cluster.on("GET", "/v2/info", {"version": "1.11.24", "marathon_config": config})
     result = run("app", "list")
     assert (result.exit_code, result.stderr, len(rows(result.stdout))) == (0, "", 2)
     why = run("why", "waits")
     assert why.exit_code == 0
-    assert "the agents cannot be asked, so only Marathon's view is shown" in why.stderr
-    assert "not enough GPUs" in why.stdout
+    assert why.stderr == golden
+    assert why.stdout == golden
     for words in (("gpu", "list"), ("agent", "describe", "S0")):
         refused = run(*words)
         assert refused.exit_code == 1
@@ -179,19 +182,17 @@ def test_an_agent_is_described_without_what_it_does_not_tell(cluster: ScriptedSe
     assert described["tasks"][0]["gpu_devices"] == []
 
 
-def test_why_explains_from_the_queue_and_the_agents_alone(cluster: ScriptedServer, run: Run) -> None:
+def test_why_explains_from_the_queue_and_the_agents_alone(cluster: ScriptedServer, run: Run, golden: Golden) -> None:
     result = run("why", "waits")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "No agent could ever run /waits" in result.stdout
-    assert "127.0.0.1  no   no    it has 4 GPUs, and 8 are wanted" in result.stdout
-    assert "ask for at most 4 GPUs" in result.stdout
-    assert run("why", "gpu-run").stdout == "/gpu-run runs: 1 of 1.\n"
+    assert result.stdout == golden
+    assert run("why", "gpu-run").stdout == golden
 
 
-def test_waiting_gives_the_reasons_without_our_blockers(cluster: ScriptedServer, run: Run) -> None:
+def test_waiting_gives_the_reasons_without_our_blockers(cluster: ScriptedServer, run: Run, golden: Golden) -> None:
     result = run("deployment", "watch", "d-1", "--timeout", "0.01")
     assert result.exit_code == 4
-    assert "/waits waits: not enough GPUs are free on one machine" in result.stderr
+    assert result.stderr == golden
 
 
 def test_what_a_real_agent_measures_and_keeps_of_a_task_is_shown(cluster: ScriptedServer, run: Run) -> None:
@@ -202,15 +203,15 @@ def test_what_a_real_agent_measures_and_keeps_of_a_task_is_shown(cluster: Script
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words",
     [
-        (("image", "list"), "is not an agent of mesos-gpu: it does not show its images"),
-        (("job", "list"), "this server knows no jobs (/v1/jobs does not exist)"),
+        ("image", "list"),
+        ("job", "list"),
     ],
 )
 def test_what_only_ours_have_is_refused_in_words(
-    cluster: ScriptedServer, run: Run, words: tuple[str, ...], said: str
+    cluster: ScriptedServer, run: Run, words: tuple[str, ...], golden: Golden
 ) -> None:
     result = run(*words)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert said in result.stderr
+    assert result.stderr == golden

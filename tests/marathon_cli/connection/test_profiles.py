@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from marathon_cli.connection.profile_text import parse, with_value, without
 from marathon_cli.connection.profiles import ProfileStore
 from mesos_gpu.errors import BadInput, NotFound, Unavailable
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Run, ScriptedServer
 
 TEXT = """# ours
@@ -50,14 +51,14 @@ def test_a_key_of_an_earlier_version_has_no_effect() -> None:
     assert parse("[a]\nresident = false\nuser = ci\n", "f").profiles == {"a": {"user": "ci"}}
 
 
-def test_a_broken_file_is_refused_with_every_line_that_is_wrong() -> None:
+def test_a_broken_file_is_refused_with_every_line_that_is_wrong(golden: Golden) -> None:
     text = "user = x\n[a b]\n[a]\nnonsense\nmarathn-url = x\nuser = 1\nuser = 2\nhttp-timeout = soon\n"
     with pytest.raises(BadInput) as refused:
         parse(text, "/c/config")
     lines = str(refused.value).splitlines()
-    assert lines[0] == "/c/config cannot be used:"
+    assert lines[0] == golden
     assert [line.partition(":")[0].strip() for line in lines[1:]] == [f"line {n}" for n in (1, 2, 4, 5, 7, 8)]
-    assert "did you mean marathon-url?" in lines[4]
+    assert lines[4] == golden
 
 
 @given(st.lists(st.tuples(names, keys, values | st.none()), max_size=12))
@@ -89,18 +90,20 @@ def test_secrets_are_in_a_file_of_their_own_for_its_owner_alone(store: ProfileSt
     assert [path.name for path in sorted(store.folder.iterdir())] == ["config", "secrets"]
 
 
-def test_secrets_that_others_may_read_are_refused_with_what_to_do(store: ProfileStore) -> None:
+def test_secrets_that_others_may_read_are_refused_with_what_to_do(store: ProfileStore, golden: Golden) -> None:
     store.set("prod", "token", "x")
     store.secrets.chmod(0o640)
-    with pytest.raises(BadInput, match="others may read it; `chmod 600"):
+    with pytest.raises(BadInput) as refused:
         store.read()
+    assert str(refused.value) == golden
 
 
-def test_a_secret_in_the_open_file_is_refused(store: ProfileStore) -> None:
+def test_a_secret_in_the_open_file_is_refused(store: ProfileStore, golden: Golden) -> None:
     store.folder.mkdir(parents=True)
     store.config.write_text("[prod]\npassword = x\n")
-    with pytest.raises(BadInput, match=r"password of \[prod\] is a secret and belongs in .*secrets"):
+    with pytest.raises(BadInput) as refused:
         store.read()
+    assert str(refused.value) == golden
 
 
 def test_a_link_into_dotfiles_stays_a_link_and_modes_stay(store: ProfileStore, tmp_path: Path) -> None:
@@ -115,23 +118,27 @@ def test_a_link_into_dotfiles_stays_a_link_and_modes_stay(store: ProfileStore, t
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
 
 
-def test_files_that_cannot_be_read_are_said(store: ProfileStore) -> None:
+def test_files_that_cannot_be_read_are_said(store: ProfileStore, golden: Golden) -> None:
     store.folder.mkdir(parents=True)
     store.config.mkdir()
-    with pytest.raises(Unavailable, match="config cannot be read: is a directory"):
+    with pytest.raises(Unavailable) as refused:
         store.read()
+    assert str(refused.value) == golden
     store.config.rmdir()
     store.config.write_bytes(b"\xff")
-    with pytest.raises(BadInput, match="not text in UTF-8"):
+    with pytest.raises(BadInput) as refused:
         store.read()
+    assert str(refused.value) == golden
 
 
-def test_an_unknown_profile_is_refused_with_the_nearest(store: ProfileStore) -> None:
-    with pytest.raises(NotFound, match="there are none yet"):
+def test_an_unknown_profile_is_refused_with_the_nearest(store: ProfileStore, golden: Golden) -> None:
+    with pytest.raises(NotFound) as refused:
         store.use("prod")
+    assert str(refused.value) == golden
     store.set("prod", "user", "me")
-    with pytest.raises(NotFound, match="did you mean prod"):
+    with pytest.raises(NotFound) as refused:
         store.use("prd")
+    assert str(refused.value) == golden
 
 
 def test_the_folder_is_where_xdg_says() -> None:
@@ -149,21 +156,23 @@ def config(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def test_the_first_profile_is_in_use_at_once_and_commands_go_there(config: Run, marathon: ScriptedServer) -> None:
-    assert "profile default is in use now" in config("config", "set", "marathon-url", marathon.url).stderr
+def test_the_first_profile_is_in_use_at_once_and_commands_go_there(
+    config: Run, marathon: ScriptedServer, golden: Golden
+) -> None:
+    assert config("config", "set", "marathon-url", marathon.url).stderr == golden
     assert config("config", "set", "token", stdin="typed-unseen\n").exit_code == 0
     assert config("app", "list", "-q").exit_code == 0
     assert marathon.requests[0].headers["Authorization"] == "token=typed-unseen"
 
 
-def test_a_profile_that_is_named_is_not_switched_to_unasked(config: Run) -> None:
+def test_a_profile_that_is_named_is_not_switched_to_unasked(config: Run, golden: Golden) -> None:
     made = config("config", "set", "marathon-url", "http://prod", "--profile", "prod")
-    assert (made.exit_code, made.stderr) == (0, "`mesos-gpu config use prod` has it used without --profile\n")
+    assert (made.exit_code, made.stderr) == (0, golden)
     assert [one["in_use"] for one in json.loads(config("config", "list", "--json").stdout)] == [False]
     assert "http://prod" not in config("config", "show").stdout
 
 
-def test_profiles_are_listed_shown_changed_and_removed(config: Run) -> None:
+def test_profiles_are_listed_shown_changed_and_removed(config: Run, golden: Golden) -> None:
     for name in ("one", "two"):
         assert config("config", "set", "marathon-url", f"http://{name}", "--profile", name).exit_code == 0
     assert config("config", "set", "password", "hidden-word", "--profile", "two").exit_code == 0
@@ -172,7 +181,7 @@ def test_profiles_are_listed_shown_changed_and_removed(config: Run) -> None:
     assert [one["in_use"] for one in json.loads(config("config", "list", "--json").stdout)] == [False, True]
     shown = config("config", "show")
     assert "http://two" in shown.stdout
-    assert "profile two" in shown.stdout
+    assert shown.stdout == golden
     assert "hidden-word" not in shown.stdout
     assert "http://one" in config("config", "show", "one").stdout
     assert "http://one" in config("config", "show", "--profile", "one").stdout
@@ -196,14 +205,14 @@ def test_the_box_of_this_machine_is_shown_where_nothing_else_is_named(
     assert [one["value"] for one in json.loads(config("config", "show", "--json").stdout)] == ["http://other"]
 
 
-def test_commands_name_the_profile_that_is_wrong(config: Run, tmp_path: Path) -> None:
+def test_commands_name_the_profile_that_is_wrong(config: Run, tmp_path: Path, golden: Golden) -> None:
     config("config", "set", "marathon-url", "http://127.0.0.1:1", "--profile", "far")
-    assert "Named by profile far" in config("app", "list", "--profile", "far").stderr
-    assert "did you mean far" in config("app", "list", "--profile", "fra").stderr
+    assert config("app", "list", "--profile", "far").stderr == golden
+    assert config("app", "list", "--profile", "fra").stderr == golden
     (tmp_path / "config/config").write_text("[far]\nmarathn-url = x\n")
     broken = config("app", "list")
     assert broken.exit_code == 1
-    assert "line 2: there is no setting marathn-url; did you mean marathon-url?" in broken.stderr
+    assert broken.stderr == golden
 
 
 @pytest.mark.parametrize(

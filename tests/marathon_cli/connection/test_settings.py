@@ -6,6 +6,7 @@ import pytest
 
 from marathon_cli.connection.settings import BY_NAME, KEYS, Settings, key_named, shown
 from mesos_gpu.errors import BadInput
+from tests.support.golden import Golden
 
 PROFILE = {"marathon-url": "http://profile", "token": "of-profile", "ca": "/profile.pem", "http-timeout": "5"}
 
@@ -19,13 +20,13 @@ def settings(
     return Settings.of(options or {}, environ or {}, profile or {}, "prod", profile_named=named)
 
 
-def test_an_option_counts_more_than_a_variable_and_that_more_than_the_profile() -> None:
+def test_an_option_counts_more_than_a_variable_and_that_more_than_the_profile(golden: Golden) -> None:
     options, environ = {"ca": "/option.pem"}, {"MESOS_GPU_CA": "/variable.pem", "MESOS_GPU_PROXY": "none"}
     found = settings(options, environ, PROFILE)
     assert {name: setting.source for name, setting in found.values.items()} == {
-        "marathon-url": "profile prod",
-        "token": "profile prod",
-        "http-timeout": "profile prod",
+        "marathon-url": golden,
+        "token": golden,
+        "http-timeout": golden,
         "ca": "--ca",
         "proxy": "MESOS_GPU_PROXY",
     }
@@ -75,27 +76,28 @@ def test_one_url_names_a_whole_dcos_cluster() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value"),
     [
-        ("marathon-url", "ftp://x", "is not the URL of a Marathon"),
-        ("agent-url", "{id}://x", "is not the URL of a Mesos agent"),
-        ("insecure", "perhaps", "neither true nor false"),
-        ("http-timeout", "0", "not a number of seconds above 0"),
-        ("http-timeout", "nan", "not a number of seconds above 0"),
-        ("proxy", "socks5://x", "is not the URL of a proxy"),
-        ("user", "", "is empty"),
-        ("token", "a\nb", "cannot be printed"),
+        ("marathon-url", "ftp://x"),
+        ("agent-url", "{id}://x"),
+        ("insecure", "perhaps"),
+        ("http-timeout", "0"),
+        ("http-timeout", "nan"),
+        ("proxy", "socks5://x"),
+        ("user", ""),
+        ("token", "a\nb"),
     ],
 )
-def test_a_value_that_is_none_is_refused_with_where_it_is_from(name: str, value: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said) as refused:
+def test_a_value_that_is_none_is_refused_with_where_it_is_from(name: str, value: str, golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         settings({name: value}).get(name)
     assert f"--{name}" in str(refused.value)
 
 
-def test_a_password_without_a_user_is_refused() -> None:
-    with pytest.raises(BadInput, match="MESOS_GPU_PASSWORD has a password and nothing names its user"):
+def test_a_password_without_a_user_is_refused(golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         settings({}, {"MESOS_GPU_PASSWORD": "x"}).access()
+    assert str(refused.value) == golden
 
 
 def test_every_key_is_explained_and_has_a_variable_of_its_own() -> None:
@@ -103,10 +105,11 @@ def test_every_key_is_explained_and_has_a_variable_of_its_own() -> None:
     assert all(key.help.endswith(".") for key in KEYS)
 
 
-def test_an_unknown_key_is_refused_with_the_nearest() -> None:
+def test_an_unknown_key_is_refused_with_the_nearest(golden: Golden) -> None:
     assert key_named("marathon_url").name == "marathon-url"
-    with pytest.raises(BadInput, match="did you mean marathon-url"):
+    with pytest.raises(BadInput) as refused:
         key_named("marathonurl")
+    assert str(refused.value) == golden
 
 
 def test_nothing_secret_is_shown() -> None:

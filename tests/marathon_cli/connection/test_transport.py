@@ -17,6 +17,7 @@ from marathon_cli.connection.http import HttpClient
 from marathon_cli.connection.no_answer import NoAnswer
 from marathon_cli.connection.transport import Transport, proxy_login
 from mesos_gpu.errors import Unavailable
+from tests.support.golden import Golden
 from tests.support.marathon_cli.proxy import proxy
 from tests.support.marathon_cli.scripted_server import ScriptedServer, scripted_server
 from tests.support.tls import Authority
@@ -119,10 +120,11 @@ def test_what_comes_packed_is_unpacked(client: Callable[[str], HttpClient], codi
         assert b"\r\nAccept-Encoding: identity\r\n" in heard[0][1]
 
 
-def test_what_is_not_packed_as_it_says_is_refused(client: Callable[[str], HttpClient]) -> None:
+def test_what_is_not_packed_as_it_says_is_refused(client: Callable[[str], HttpClient], golden: Golden) -> None:
     said = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain"
-    with saying([said]) as (url, _), pytest.raises(Unavailable, match="what came is not gzip"):
+    with saying([said]) as (url, _), pytest.raises(Unavailable) as refused:
         client(url).ask("GET", "/state")
+    assert str(refused.value) == golden
 
 
 @pytest.mark.parametrize(
@@ -134,13 +136,15 @@ def test_what_is_not_packed_as_it_says_is_refused(client: Callable[[str], HttpCl
     ],
 )
 def test_an_answer_that_is_cut_short_is_never_taken_for_a_whole_one(
-    client: Callable[[str], HttpClient], said: bytes
+    client: Callable[[str], HttpClient], said: bytes, golden: Golden
 ) -> None:
     with saying([said], [said]) as (url, _):
-        with pytest.raises(Unavailable, match="midst of the answer"):
+        with pytest.raises(Unavailable) as refused:
             client(url).ask("GET", "/state")
-        with client(url).stream("GET", "/files", read_s=5.0) as answer, pytest.raises(NoAnswer, match="midst"):
+        assert str(refused.value) == golden
+        with client(url).stream("GET", "/files", read_s=5.0) as answer, pytest.raises(NoAnswer) as refused:
             list(answer.pieces())
+        assert str(refused.value) == golden
 
 
 def test_lines_come_while_the_answer_goes_on(client: Callable[[str], HttpClient]) -> None:
@@ -154,9 +158,10 @@ def test_lines_come_while_the_answer_goes_on(client: Callable[[str], HttpClient]
         assert len(heard) == 1  # a stream that was read to its end leaves a connection that can be used
 
 
-def test_what_does_not_speak_http_is_said(client: Callable[[str], HttpClient]) -> None:
-    with saying([b"220 mail.example ESMTP\r\n"]) as (url, _), pytest.raises(Unavailable, match="does not speak HTTP"):
+def test_what_does_not_speak_http_is_said(client: Callable[[str], HttpClient], golden: Golden) -> None:
+    with saying([b"220 mail.example ESMTP\r\n"]) as (url, _), pytest.raises(Unavailable) as refused:
         client(url).ask("GET", "/")
+    assert str(refused.value) == golden
 
 
 def test_a_query_is_written_as_servers_read_it(client: Callable[[str], HttpClient]) -> None:
@@ -185,11 +190,12 @@ def test_a_host_that_is_no_name_is_said(client: Callable[[str], HttpClient]) -> 
         client(f"http://{'a' * 70}..example").ask("GET", "/x")
 
 
-def test_a_server_that_does_not_answer_in_time_is_said(client: Callable[[str], HttpClient]) -> None:
+def test_a_server_that_does_not_answer_in_time_is_said(client: Callable[[str], HttpClient], golden: Golden) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         one = HttpClient(f"http://127.0.0.1:{mute.getsockname()[1]}", what="agent", access=Access(read_s=0.2))
-        with pytest.raises(Unavailable, match=r"no answer within 0\.2 s"):
+        with pytest.raises(Unavailable) as refused:
             one.ask("GET", "/x")
+        assert str(refused.value) == golden
         one.close()
 
 

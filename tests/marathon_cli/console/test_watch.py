@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from marathon_cli.console.watch import Watcher
+from tests.support.golden import Golden
 
 
 def test_elsewhere_than_on_a_terminal_only_what_differs_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -12,11 +13,11 @@ def test_elsewhere_than_on_a_terminal_only_what_differs_is_printed(capsys: pytes
     assert capsys.readouterr().out == "a\n\nb\n"
 
 
-def test_a_terminal_shows_it_in_place_and_never_more_than_fits(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_shows_it_in_place_and_never_more_than_fits(
+    capsys: pytest.CaptureFixture[str], golden: Golden
+) -> None:
     watcher = Watcher(terminal=(10, 5))
     watcher.show("a\nlonger than ten\n")
     watcher.show("1\n2\n3\n4\n5\n6\n")
     watcher.show("x\n")
-    assert capsys.readouterr().out == (
-        "\r\x1b[Ja\nlonger than ten\n" + "\x1b[3A\r\x1b[J1\n2\n3\n... 3 more\n" + "\x1b[4A\r\x1b[Jx\n"
-    )
+    assert capsys.readouterr().out == golden

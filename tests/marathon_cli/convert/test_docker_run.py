@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from marathon_cli.convert.whole import Conversion, convert, convert_words
 from mesos_gpu.errors import BadInput
+from tests.support.golden import Golden
 
 Environ = dict[str, str]
 
@@ -53,15 +54,15 @@ def test_gpus_are_counted_however_they_were_asked_for(line: str, gpus: int) -> N
     assert app(line).get("gpus", 0) == gpus
 
 
-def test_devices_of_other_vendors_go_by_their_cdi_names() -> None:
+def test_devices_of_other_vendors_go_by_their_cdi_names(golden: Golden) -> None:
     line = "podman run --device example.com/nic=0 --device=example.com/nic=1"
     line += " --device nvidia.com/gpu=0 --device /dev/fuse i"
     app = done(line, form="app").documents[0].document
     assert app["labels"]["MESOS_GPU_DEVICES"] == "example.com/nic=0,example.com/nic=1"
     assert app["gpus"] == 1
-    assert "example.com/nic=0: the agent needs the vendor's CDI file, and --cdi_devices=example.com/nic" in said(line)
+    assert said(line) == golden
     (lost,) = [note.message for note in done(line).notes.all if note.lost]
-    assert lost.startswith("/dev/fuse: apps have GPUs, and devices by their CDI names")
+    assert lost == golden
     pod = done(line, form="pod").documents[0].document
     assert pod["containers"][0]["labels"] == {"MESOS_GPU_DEVICES": "example.com/nic=0,example.com/nic=1"}
 
@@ -90,11 +91,12 @@ def test_cgpus_variables_are_a_part_of_a_gpu_and_no_whole_one(line: str, share: 
     assert "env" not in document
 
 
-def test_cgpu_turned_off_stays_as_it_is_and_nonsense_is_refused_with_its_place() -> None:
+def test_cgpu_turned_off_stays_as_it_is_and_nonsense_is_refused_with_its_place(golden: Golden) -> None:
     off = app("docker run -d --gpus 1 -e ALIYUN_COM_GPU_MEM_CONTAINER=0 i")
     assert (off["gpus"], off["env"]) == (1, {"ALIYUN_COM_GPU_MEM_CONTAINER": "0"})
-    with pytest.raises(BadInput, match=r"line:1: ALIYUN_COM_GPU_MEM_CONTAINER: .*write a whole number"):
+    with pytest.raises(BadInput) as refused:
         app("docker run -e ALIYUN_COM_GPU_MEM_CONTAINER=six i")
+    assert str(refused.value) == golden
 
 
 def test_nv_gpu_is_also_found_in_the_environment() -> None:
@@ -175,20 +177,21 @@ def test_options_without_a_counterpart_are_told_of_with_their_line(option: str) 
 
 
 @pytest.mark.parametrize(
-    ("line", "problem"),
+    "line",
     [
-        ("docker run", "an image is missing"),
-        ("docker run --gpus", "a value is missing"),
-        ("docker run -Z i", "no such option"),
-        ("docker run -p x:80 i", "is not a port"),
-        ("docker run -p 99999 i", "is not a port"),
-        ("docker run -m lots i", "is not a size"),
-        ("docker run 'i", "a ' is missing"),
+        "docker run",
+        "docker run --gpus",
+        "docker run -Z i",
+        "docker run -p x:80 i",
+        "docker run -p 99999 i",
+        "docker run -m lots i",
+        "docker run 'i",
     ],
 )
-def test_a_line_that_docker_would_refuse_is_refused(line: str, problem: str) -> None:
-    with pytest.raises(BadInput, match=problem):
+def test_a_line_that_docker_would_refuse_is_refused(line: str, golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         done(line)
+    assert str(refused.value) == golden
 
 
 def test_a_command_may_come_as_words_of_which_a_shell_has_made_them() -> None:
@@ -196,7 +199,8 @@ def test_a_command_may_come_as_words_of_which_a_shell_has_made_them() -> None:
     assert (made.form, made.document["run"]["args"]) == ("job", ["echo $HOME"])
 
 
-def test_a_script_without_docker_run_has_nothing_to_run() -> None:
-    with pytest.raises(BadInput, match="nothing in it to run"):
+def test_a_script_without_docker_run_has_nothing_to_run(golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         done("docker pull i\nls")
-    assert "write what a shell would have put in place of $PWD" in said("docker run -v $PWD:/x i")
+    assert str(refused.value) == golden
+    assert said("docker run -v $PWD:/x i") == golden

@@ -9,6 +9,7 @@ import pytest
 from marathon_cli.convert.whole import convert
 from marathon_cli.convert.writing import Converted, Form
 from mesos_gpu.errors import BadInput
+from tests.support.golden import Golden
 
 POD = """apiVersion: v1
 kind: Pod
@@ -190,13 +191,14 @@ def test_containers_that_end_are_started_again_in_a_pod_which_is_noted() -> None
 
 
 @pytest.mark.parametrize("form", ["app", "pod"])
-def test_a_schedule_wants_a_job(form: Form) -> None:
+def test_a_schedule_wants_a_job(form: Form, golden: Golden) -> None:
     cron = (
         "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: a}\nspec:\n  schedule: '@daily'\n"
         "  jobTemplate: {spec: {template: {spec: {containers: [{name: a, image: i}]}}}}\n"
     )
-    with pytest.raises(BadInput, match="has a schedule, which only a job has"):
+    with pytest.raises(BadInput) as refused:
         convert(cron, "f", environ={}, form=form)
+    assert str(refused.value) == golden
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from marathon_cli.document.check import Source, check_app, check_group, parse, r
 from marathon_cli.document.yaml_text import read_yaml, write_yaml
 from mesos_gpu.errors import BadInput, Problem
 from mesos_gpu.marathon.definitions.app import AppRules
+from tests.support.golden import Golden
 
 
 def refused(text: str, rules: AppRules | None = None) -> str:
@@ -49,8 +50,8 @@ def test_the_mark_stands_under_the_character_also_after_tabs_and_in_long_lines()
     ("text", "place"),
     [('{"a": [1, 2,\n]}', "1:12"), ('{"a": 1,\n  "b": 2 ,}', "2:10"), ('{"a": {"b": "},"},\n\n}', "1:18")],
 )
-def test_a_comma_too_many_is_pointed_at(text: str, place: str) -> None:
-    assert not_json(text).splitlines()[0] == f"app.json:{place}: not JSON: no comma stands before a }} or ]"
+def test_a_comma_too_many_is_pointed_at(text: str, place: str, golden: Golden) -> None:
+    assert not_json(text).splitlines()[0] == golden
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
@@ -63,22 +64,25 @@ def test_numbers_that_json_does_not_know_are_refused_at_their_place(number: str)
     assert not_json(f'{{"id": "NaN",\n "cpus": {number}}}').startswith(f"app.json:2:10: not JSON: {number}")
 
 
-def test_nesting_beyond_measure_is_refused() -> None:
-    assert "nested too deeply" in not_json("[" * 200_000)
+def test_nesting_beyond_measure_is_refused(golden: Golden) -> None:
+    assert not_json("[" * 200_000) == golden
 
 
-def test_a_number_of_thousands_of_digits_is_refused() -> None:
-    assert "not JSON that can be read" in not_json('{"cpus": ' + "1" * 6000 + "}")
+def test_a_number_of_thousands_of_digits_is_refused(golden: Golden) -> None:
+    assert not_json('{"cpus": ' + "1" * 6000 + "}") == golden
 
 
-def test_a_file_that_is_not_there_or_not_text_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no such file"):
+def test_a_file_that_is_not_there_or_not_text_is_named(tmp_path: Path, golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         read_source(str(tmp_path / "nowhere.json"))
-    with pytest.raises(BadInput, match="cannot be read: Is a directory"):
+    assert str(refused.value) == golden
+    with pytest.raises(BadInput) as refused:
         read_source(str(tmp_path))
+    assert str(refused.value) == golden
     (tmp_path / "latin").write_bytes(b'{\n"id": "\xe9"}')
-    with pytest.raises(BadInput, match=r"latin:2: not UTF-8 text \(byte 0xe9\)"):
+    with pytest.raises(BadInput) as refused:
         read_source(str(tmp_path / "latin"))
+    assert str(refused.value) == golden
 
 
 def test_a_byte_order_mark_does_not_matter(tmp_path: Path) -> None:
@@ -86,32 +90,23 @@ def test_a_byte_order_mark_does_not_matter(tmp_path: Path) -> None:
     assert parse(read_source(str(tmp_path / "app.json"))) == {"id": "a"}
 
 
-def test_every_problem_is_listed_in_the_files_order_with_its_line() -> None:
+def test_every_problem_is_listed_in_the_files_order_with_its_line(golden: Golden) -> None:
     said = refused('{\n  "id": "a",\n  "cmd": "x",\n  "gpu": 1,\n  "cpus": "2",\n  "gpus": 0.5\n}')
-    assert said.splitlines() == [
-        "app.json: 3 problems; nothing was changed",
-        "app.json:4:3: /gpu: unknown key `gpu`",
-        "    did you mean `gpus`?",
-        'app.json:5:3: /cpus: `cpus` must be a number, but is the text "2"',
-        "    write 2 without quotes",
-        "app.json:6:3: /gpus: `gpus` must be a whole number, but is 0.5",
-        "    GPUs are given out whole and never shared: write 1",
-    ]
+    assert said.splitlines() == golden
 
 
-def test_gpus_in_a_docker_container_point_at_the_container() -> None:
+def test_gpus_in_a_docker_container_point_at_the_container(golden: Golden) -> None:
     said = refused('{"id": "a", "gpus": 1,\n "container": {"docker": {"image": "i"}}}')
-    assert "app.json:2:2: /: GPU resources only work with the Mesos containerizer" in said
-    assert 'container.type to "MESOS"' in said
+    assert said == golden
 
 
-def test_a_key_that_is_there_twice_is_refused() -> None:
+def test_a_key_that_is_there_twice_is_refused(golden: Golden) -> None:
     said = refused('{"id": "a", "cmd": "x", "gpus": 1,\n "gpus": 2}')
-    assert "app.json:2:2: /gpus: key `gpus` is there twice\n    keep one of them" in said
+    assert said == golden
 
 
-def test_a_document_that_is_no_object_is_refused() -> None:
-    assert "must be an object in { }, but is [1]" in refused("[1]")
+def test_a_document_that_is_no_object_is_refused(golden: Golden) -> None:
+    assert refused("[1]") == golden
 
 
 def test_a_good_app_comes_back_canonical() -> None:
@@ -119,9 +114,9 @@ def test_a_good_app_comes_back_canonical() -> None:
     assert check_app(source, parse(source), AppRules())["id"] == "/a"
 
 
-def test_one_problem_is_not_called_problems() -> None:
+def test_one_problem_is_not_called_problems(golden: Golden) -> None:
     problem: Any = Problem("/x", "c", "m")
-    assert report(Source("f", "{}"), [problem, problem]).splitlines()[0] == "f: 1 problem; nothing was changed"
+    assert report(Source("f", "{}"), [problem, problem]).splitlines()[0] == golden
 
 
 YAML = """\
@@ -145,37 +140,37 @@ def test_an_app_in_yaml_is_the_same_app() -> None:
     assert app["constraints"] == [["gpu_model", "LIKE", "NVIDIA-H200.*"]]
 
 
-def test_what_is_wrong_with_yaml_has_its_line_and_column() -> None:
+def test_what_is_wrong_with_yaml_has_its_line_and_column(golden: Golden) -> None:
     text = YAML.replace("gpus: 2", "gpus: 0.5\ngpuz: 1").replace('"NO"', "NO, PORT: 80") + "id: again\n"
     source = Source("app.yaml", text)
     with pytest.raises(BadInput) as caught:
         check_app(source, parse(source), AppRules())
     said = str(caught.value)
-    assert said.startswith("app.yaml: 4 problems; nothing was changed\n")
+    assert said == golden
     assert "app.yaml:6:1: /gpus: " in said
-    assert "app.yaml:7:1: /gpuz: unknown key `gpuz`\n    did you mean `gpus`?" in said
+    assert said == golden
     assert "app.yaml:8:33: /env/PORT: " in said
-    assert "app.yaml:11:1: /id: key `id` is there twice" in said
+    assert said == golden
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("a: [1, 2", "f.yaml:1:9: not YAML: "),
-        ("a: 1\nb: 2\n c: 3", "f.yaml:3:"),
-        ("a: 1\n---\nb: 2", "f.yaml:3:1: not YAML: a second document begins"),
-        ("80: x", 'f.yaml:1:1: not YAML: a key must be text: write "80" in quotes'),
-        ("? [a]\n: x", "f.yaml:1:3: not YAML: a key must be text"),
-        ("a: !!binary aGk=", "f.yaml:1:4: not YAML: JSON has nothing for !!binary"),
-        ("a: .nan", "f.yaml:1:4: not YAML: .nan is not a number that JSON knows"),
-        ("a: *b", "f.yaml:1:4: not YAML: "),
-        ("a: \tx\x07", "f.yaml:1:"),
+        "a: [1, 2",
+        "a: 1\nb: 2\n c: 3",
+        "a: 1\n---\nb: 2",
+        "80: x",
+        "? [a]\n: x",
+        "a: !!binary aGk=",
+        "a: .nan",
+        "a: *b",
+        "a: \tx\x07",
     ],
 )
-def test_yaml_that_is_none_or_no_json_is_pointed_at(text: str, said: str) -> None:
+def test_yaml_that_is_none_or_no_json_is_pointed_at(text: str, golden: Golden) -> None:
     with pytest.raises(BadInput) as caught:
         parse(Source("f.yaml", text))
-    assert str(caught.value).startswith(said)
+    assert str(caught.value) == golden
 
 
 @pytest.mark.parametrize(
@@ -197,13 +192,15 @@ def test_scalars_mean_what_yaml_1_2_says(text: str, value: object) -> None:
     assert read_yaml(text)[0] == value
 
 
-def test_aliases_of_aliases_do_not_fill_the_memory() -> None:
+def test_aliases_of_aliases_do_not_fill_the_memory(golden: Golden) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-    with pytest.raises(BadInput, match="stands for more than 100000 values"):
+    with pytest.raises(BadInput) as refused:
         read_yaml("\n".join(lines))
-    with pytest.raises(BadInput, match="nested too deeply"):
+    assert str(refused.value) == golden
+    with pytest.raises(BadInput) as refused:
         read_yaml("[" * 5000)
+    assert str(refused.value) == golden
 
 
 JSON_VALUES = st.recursive(
@@ -229,7 +226,7 @@ def test_standard_input_is_yaml_unless_it_begins_as_json() -> None:
 GROUP = {"id": "prod", "apps": [{"id": "db", "cmd": "x"}], "groups": [{"id": "web", "apps": [{"id": "a", "cmd": "x"}]}]}
 
 
-def test_every_app_of_a_group_is_checked_and_named() -> None:
+def test_every_app_of_a_group_is_checked_and_named(golden: Golden) -> None:
     text = (
         json.dumps(GROUP).replace('"db"', '"db", "gpuz": 1').replace('"cmd": "x"}]}]}', '"gpus": 0.5}], "app": []}]}')
     )
@@ -237,19 +234,19 @@ def test_every_app_of_a_group_is_checked_and_named() -> None:
     with pytest.raises(BadInput) as caught:
         check_group(source, parse(source), AppRules())
     lines = str(caught.value).splitlines()
-    assert lines[0] == "group.json: 3 problems; nothing was changed"
-    assert "/apps(0)/gpuz: unknown key `gpuz` (app db)" in lines[1]
-    assert "/groups(0)/apps(0)/gpus: `gpus` must be a whole number, but is 0.5 (app a)" in lines[3]
-    assert "/groups(0)/app: a group has no `app`" in lines[5]
+    assert lines[0] == golden
+    assert lines[1] == golden
+    assert lines[3] == golden
+    assert lines[5] == golden
     check_group(Source("g", json.dumps(GROUP)), GROUP, AppRules())
 
 
-def test_every_pod_of_a_group_is_checked_and_named() -> None:
+def test_every_pod_of_a_group_is_checked_and_named(golden: Golden) -> None:
     pod = {"id": "pair", "containers": [{"name": "a", "resources": {"cpus": 1, "mem": 32, "gpuz": 1}}]}
     document = {"id": "prod", "pods": [pod]}
     with pytest.raises(BadInput) as caught:
         check_group(Source("g.json", json.dumps(document)), document, AppRules())
-    assert "/pods(0)/containers(0)/resources/gpuz: unknown key `gpuz` (pod pair)" in str(caught.value)
+    assert str(caught.value) == golden
 
 
 @pytest.mark.parametrize("document", [[], "x", {"id": "g", "apps": {}}, {"id": "g", "groups": [1]}, {"id": "G"}])

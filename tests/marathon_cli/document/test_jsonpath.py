@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from marathon_cli.document.jsonpath import parse_template
 from mesos_gpu.errors import BadInput
+from tests.support.golden import Golden
 
 APPS = [
     {"id": "/a", "gpus": 2, "labels": {"team.name": "x"}, "tasks": [{"host": "h1"}, {"host": "h2"}], "tty": None},
@@ -56,23 +57,24 @@ def test_a_template_finds_what_kubectl_would_find(template: str, text: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("template", "said", "column"),
+    ("template", "column"),
     [
-        ("{[*}", "] was expected", 3),
-        ("{[*].id", "} was expected", 7),
-        ("{range [*]}{.id}", "no {end}", 16),
-        ("{end}", "`end` without", 4),
-        ("{[x]}", "a number, a slice", 2),
-        ("{[::0]}", "must not be 0", 5),
-        ("{..}", "a key was expected", 3),
-        ("", "a key was expected", 1),
+        ("{[*}", 3),
+        ("{[*].id", 7),
+        ("{range [*]}{.id}", 16),
+        ("{end}", 4),
+        ("{[x]}", 2),
+        ("{[::0]}", 5),
+        ("{..}", 3),
+        ("", 1),
     ],
 )
-def test_a_wrong_template_is_pointed_at(template: str, said: str, column: int) -> None:
-    with pytest.raises(BadInput, match="not a JSONPath template") as caught:
+def test_a_wrong_template_is_pointed_at(template: str, column: int, golden: Golden) -> None:
+    with pytest.raises(BadInput) as caught:
         parse_template(template)
+    assert str(caught.value) == golden
     headline, _, mark = str(caught.value).split("\n")
-    assert said in headline
+    assert headline == golden
     assert mark.index("^") == 4 + column
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from marathon_cli.document.properties import deep_merge, guess, parse_properties, with_properties
 from mesos_gpu.errors import BadInput
 from mesos_gpu.marathon.definitions.app_schema import APP as APP_SCHEMA
+from tests.support.golden import Golden
 
 APP: dict[str, Any] = {
     "id": "/a",
@@ -114,17 +115,17 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    "word",
     [
-        ("cpus.x=1", "cpus is 1 and holds no `x`"),
-        ("env[0]=1", 'env is {"A": "1"}, no list'),
-        ("fetch[7]=1", "fetch has 2 entries; [2] adds one"),
+        "cpus.x=1",
+        "env[0]=1",
+        "fetch[7]=1",
     ],
 )
-def test_a_key_that_leads_nowhere_is_said(word: str, said: str) -> None:
+def test_a_key_that_leads_nowhere_is_said(word: str, golden: Golden) -> None:
     with pytest.raises(BadInput) as caught:
         changed(word)
-    assert said in str(caught.value)
+    assert str(caught.value) == golden
 
 
 DOCUMENTS = st.recursive(

@@ -21,6 +21,7 @@ from mesos_gpu.errors import BadInput, MesosGpuError, NotFound, ProtocolError, R
 from mesos_gpu.mesos.clients.process_io import exit_status
 from mesos_gpu.mesos.recordio import RecordDecoder, encode
 from tests.support import places
+from tests.support.golden import Golden
 from tests.support.marathon_cli.proxy import proxy
 from tests.support.tls import Authority
 
@@ -189,13 +190,14 @@ def test_who_may_not_remove_containers_is_told_how_the_command_ended_all_the_sam
     assert agent.calls[-1]["type"] == "REMOVE_NESTED_CONTAINER"
 
 
-def test_sessions_go_over_tls_and_through_a_proxy_with_credentials(tmp_path: Path) -> None:
+def test_sessions_go_over_tls_and_through_a_proxy_with_credentials(tmp_path: Path, golden: Golden) -> None:
     authority = Authority(tmp_path)
     access = Access(ca=authority.certificate, token="t")
     with scripted_agent(authority.server_context(*authority.issue("server"))) as agent:
         assert run(agent, access) == End(3)
-        with pytest.raises(Unavailable, match="no trusted authority signed its certificate"):
+        with pytest.raises(Unavailable) as refused:
             run(agent)
+        assert str(refused.value) == golden
         assert agent.logins == {"token=t"}
     for tls in (authority.server_context(*authority.issue("server")), None):
         with proxy() as between, scripted_agent(tls) as agent:
@@ -255,15 +257,17 @@ def test_a_container_without_a_switchboard_is_refused_as_recorded(agent: Scripte
         attach(HttpClient(agent.url, what="Mesos agent"), PARENT, Wish())
 
 
-def test_an_agent_that_is_not_there_is_said() -> None:
-    with pytest.raises(Unavailable, match=r"no Mesos agent answers at http://127\.0\.0\.1:1: connection refused"):
+def test_an_agent_that_is_not_there_is_said(golden: Golden) -> None:
+    with pytest.raises(Unavailable) as refused:
         execute(HttpClient("http://127.0.0.1:1", what="Mesos agent"), PARENT, ["true"], Wish())
+    assert str(refused.value) == golden
 
 
-def test_a_terminal_that_is_none_is_refused_before_anything_is_asked(agent: ScriptedAgent) -> None:
+def test_a_terminal_that_is_none_is_refused_before_anything_is_asked(agent: ScriptedAgent, golden: Golden) -> None:
     client = HttpClient(agent.url, what="Mesos agent")
-    with pytest.raises(BadInput, match="-t needs a terminal"):
+    with pytest.raises(BadInput) as refused:
         execute(client, PARENT, ["sh"], Wish(interactive=True, tty=True))
+    assert str(refused.value) == golden
     assert agent.calls == []
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from marathon_cli.show.description import describe, lines_of
 from marathon_cli.show.gpu_lines import GpuLine, busiest, by_agent, gpu_lines, gpu_types, group_of, model_constraint
 from mesos_gpu.mesos.clients.agents import read_agent, tasks_in
+from tests.support.golden import Golden
 from tests.support.places import RECORDED
 
 
@@ -99,7 +100,7 @@ def test_the_busiest_gpu_comes_first_and_one_that_tells_nothing_last() -> None:
     assert [line.index for line in busiest(lines)] == [2, 3, 1, 0]
 
 
-def test_an_agent_is_described_with_what_tasks_have_of_it() -> None:
+def test_an_agent_is_described_with_what_tasks_have_of_it(golden: Golden) -> None:
     one = agent(0, gpus=2, gpu_model="H200")
     tasks = [{"id": "train.1", "state": "TASK_RUNNING", "resources": {"cpus": 2, "gpus": 1, "mem": 4096}}]
     apps = {"train.1": "/train"}
@@ -112,16 +113,16 @@ def test_an_agent_is_described_with_what_tasks_have_of_it() -> None:
     (task,) = found["tasks"]
     assert task["share"] == {"cpus": 0.25, "gpus": 0.5, "mem": 0.25, "disk": 0}
     assert task["gpu_devices"] == [{"index": 0, "uuid": "GPU-0"}]
-    assert found["warnings"] == ["GPU 2 is unhealthy: XID 79", "1 free GPUs cannot be used: no cpus is left"]
+    assert found["warnings"] == golden
     text = "\n".join(lines_of(found, width=None))
     for words in ("gpu_model=H200", "1 (50%)", "4096 MiB (25%)", "XID 79", "/train"):
         assert words in text
 
 
-def test_an_agent_that_tells_nothing_of_its_machine_has_what_it_offers() -> None:
+def test_an_agent_that_tells_nothing_of_its_machine_has_what_it_offers(golden: Golden) -> None:
     found = describe(agent(), "gpu0", [], [], {}, {}, now_s=0)
     assert found["capacity"] == found["allocatable"]
-    assert lines_of(found, width=80)[-1] == "No task runs here."
+    assert lines_of(found, width=80)[-1] == golden
 
 
 def test_the_tasks_of_a_pod_share_their_gpus_and_are_known_by_their_id() -> None:

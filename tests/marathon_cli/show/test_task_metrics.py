@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from marathon_cli.show.task_metrics import container, cpus_used, details, summary
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 from tests.support.places import RECORDED
 
@@ -63,7 +64,7 @@ def test_what_a_real_agent_of_mesos_says_is_understood() -> None:
     assert rows["mem"] == ("35.1 MiB", "128.0 MiB")
 
 
-def test_metrics_of_a_task(marathon: ScriptedServer, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_of_a_task(marathon: ScriptedServer, run: Run, monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
     pauses: list[float] = []
     monkeypatch.setattr("time.sleep", pauses.append)
     address = marathon.url.removeprefix("http://")
@@ -79,6 +80,6 @@ def test_metrics_of_a_task(marathon: ScriptedServer, run: Run, monkeypatch: pyte
     assert json.loads(run("task", "metrics", "train", "--json").stdout)["gpus"] == [GPU]
     assert "gpus.3.name" in run("task", "metrics", "train", "--details").stdout
     marathon.on("GET", "/containers", Answer(200, []))
-    assert "has no container of task train.instance-1" in run("task", "metrics", "train").stderr
+    assert run("task", "metrics", "train").stderr == golden
     marathon.on("GET", "/tasks", {"tasks": [{**task, "statuses": [], "state": "TASK_STAGING"}]})
-    assert "has no container yet: it is TASK_STAGING" in run("task", "metrics", "train").stderr
+    assert run("task", "metrics", "train").stderr == golden

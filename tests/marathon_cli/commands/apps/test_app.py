@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import GPU_APP, Answer, Request, Run, ScriptedServer
 from tests.support.places import EXAMPLES
 
@@ -31,9 +32,9 @@ def accepting(marathon: ScriptedServer) -> ScriptedServer:
     return marathon
 
 
-def test_add_sends_the_file_as_it_is(accepting: ScriptedServer, run: Run, app_file: Write) -> None:
+def test_add_sends_the_file_as_it_is(accepting: ScriptedServer, run: Run, app_file: Write, golden: Golden) -> None:
     result = run("app", "add", app_file(GPU_APP))
-    assert (result.exit_code, result.stdout) == (0, "Created deployment d-1: adds /train\n")
+    assert (result.exit_code, result.stdout) == (0, golden)
     (request,) = accepting.sent("POST")
     assert request.body == GPU_APP
     assert request.query == {"force": "false"}
@@ -80,16 +81,15 @@ def test_what_a_marathon_is_like_is_asked_once(accepting: ScriptedServer, run: R
     assert [request.path for request in accepting.sent("GET")].count("/v2/info") == 1
 
 
-def test_a_bad_file_is_explained_also_when_no_marathon_answers(run: Run, app_file: Write) -> None:
+def test_a_bad_file_is_explained_also_when_no_marathon_answers(run: Run, app_file: Write, golden: Golden) -> None:
     path = app_file({**GPU_APP, "gpus": 0.5, "acceptedResourceRoles": ["slave_public"]})
     result = run("app", "add", path, "--marathon-url", "http://127.0.0.1:1")
-    assert "1 problem;" in result.stderr
-    assert "must be a whole number" in result.stderr
+    assert result.stderr == golden
 
 
-def test_no_such_file_is_said(run: Run) -> None:
+def test_no_such_file_is_said(run: Run, golden: Golden) -> None:
     result = run("app", "add", "nowhere.json")
-    assert (result.exit_code, result.stderr) == (1, "mesos-gpu: nowhere.json: no such file\n")
+    assert (result.exit_code, result.stderr) == (1, golden)
 
 
 def test_no_validate_leaves_the_judgement_to_the_server(accepting: ScriptedServer, run: Run, app_file: Write) -> None:
@@ -97,15 +97,15 @@ def test_no_validate_leaves_the_judgement_to_the_server(accepting: ScriptedServe
     assert accepting.sent("POST")[0].body["gpu"] == 1
 
 
-def test_what_the_server_refuses_is_shown_with_its_line(marathon: ScriptedServer, run: Run, app_file: Write) -> None:
+def test_what_the_server_refuses_is_shown_with_its_line(
+    marathon: ScriptedServer, run: Run, app_file: Write, golden: Golden
+) -> None:
     details = [{"path": "/gpus", "errors": ["error.expected.int"]}, {"path": "/", "errors": ["no room"]}]
     marathon.on("POST", "/v2/apps", Answer(422, {"message": "Object is not valid", "details": details}))
     path = app_file({**GPU_APP, "gpus": 0.5})
     result = run("app", "add", path, "--no-validate")
     assert result.exit_code == 1
-    assert f"{path}:6:3: /gpus: must be a whole number" in result.stderr
-    assert f"{path}:1:1: /: no room" in result.stderr
-    assert f"2 problems found by {marathon.url}" in result.stderr
+    assert result.stderr == golden
 
 
 def test_a_role_that_only_the_server_can_judge_is_explained(
@@ -135,21 +135,20 @@ def test_a_marathon_without_the_gpu_feature_is_not_asked(accepting: ScriptedServ
     assert accepting.sent("POST") == []
 
 
-def test_an_app_that_exists_is_refused(marathon: ScriptedServer, run: Run, app_file: Write) -> None:
+def test_an_app_that_exists_is_refused(marathon: ScriptedServer, run: Run, app_file: Write, golden: Golden) -> None:
     marathon.on("POST", "/v2/apps", Answer(409, {"message": "An app with id [/train] already exists."}))
     result = run("app", "add", app_file(GPU_APP))
     assert result.exit_code == 1
-    assert "already exists" in result.stderr
-    assert "`mesos-gpu app update train --file FILE`" in result.stderr
+    assert result.stderr == golden
 
 
 def test_a_lock_names_its_deployment_and_force_is_passed_on(
-    marathon: ScriptedServer, run: Run, app_file: Write
+    marathon: ScriptedServer, run: Run, app_file: Write, golden: Golden
 ) -> None:
     marathon.on("POST", "/v2/apps", Answer(409, {"message": "App is locked", "deployments": [{"id": "d-7"}]}))
     result = run("app", "add", app_file(GPU_APP), "--force")
     assert result.exit_code == 1
-    assert "deployment d-7" in result.stderr
+    assert result.stderr == golden
     assert "--force" in result.stderr
     assert marathon.sent("POST")[0].query == {"force": "true"}
 
@@ -173,21 +172,20 @@ def test_a_refusal_is_shown_in_the_servers_words(
     assert said in result.stderr
 
 
-def test_a_server_that_is_down_is_named_with_what_to_do(run: Run, app_file: Write) -> None:
+def test_a_server_that_is_down_is_named_with_what_to_do(run: Run, app_file: Write, golden: Golden) -> None:
     result = run("--marathon-url", "http://me:secret@127.0.0.1:1", "app", "add", app_file(GPU_APP))
     assert result.exit_code == 1
-    assert "no Marathon answers at http://127.0.0.1:1: connection refused" in result.stderr
-    assert "`mesos-gpu up`" in result.stderr
+    assert result.stderr == golden
     assert "secret" not in result.stderr
 
 
-def test_a_server_that_is_no_marathon_is_told_from_one(server: ScriptedServer, run: Run) -> None:
+def test_a_server_that_is_no_marathon_is_told_from_one(server: ScriptedServer, run: Run, golden: Golden) -> None:
     server.on("GET", "/v2/apps", Answer(200, b"<html>It works!</html>"))
     result = run("app", "list")
     assert result.exit_code == 1
-    assert "does not answer as a Marathon does" in result.stderr
+    assert result.stderr == golden
     server.on("GET", "/v2/apps", {"apps": 3})
-    assert "a list of apps was expected" in run("app", "list").stderr
+    assert run("app", "list").stderr == golden
 
 
 def test_a_url_that_is_none_is_refused(run: Run) -> None:
@@ -312,7 +310,7 @@ def test_remove_overrides_a_deployment_unless_told_not_to(marathon: ScriptedServ
 
 
 def test_a_task_that_keeps_failing_is_reported_when_time_is_up(
-    accepting: ScriptedServer, run: Run, app_file: Write
+    accepting: ScriptedServer, run: Run, app_file: Write, golden: Golden
 ) -> None:
     failure = {"taskId": "train.1", "host": "h", "state": "TASK_FAILED", "message": "Command exited with status 1"}
     deployment = {"id": "d-1", "currentStep": 1, "totalSteps": 1, "currentActions": [{"action": "ScaleApplication"}]}
@@ -325,5 +323,4 @@ def test_a_task_that_keeps_failing_is_reported_when_time_is_up(
     accepting.on("POST", "/v2/apps", create)
     result = run("app", "add", app_file(GPU_APP), "--wait", "--timeout", "0.01")
     assert result.exit_code == 4
-    assert "Command exited with status 1" in result.stderr
-    assert "is not there yet after 0.01 s" in result.stderr
+    assert result.stderr == golden

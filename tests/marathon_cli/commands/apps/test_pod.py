@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer
 
 Write = Callable[[Any], str]
@@ -42,12 +43,12 @@ def pods(marathon: ScriptedServer) -> ScriptedServer:
     return marathon
 
 
-def test_a_pod_is_checked_and_added(pods: ScriptedServer, run: Run, app_file: Write) -> None:
-    assert run("pod", "add", app_file(NEW)).stdout == "Created deployment d-1: adds /pair\n"
+def test_a_pod_is_checked_and_added(pods: ScriptedServer, run: Run, app_file: Write, golden: Golden) -> None:
+    assert run("pod", "add", app_file(NEW)).stdout == golden
     assert pods.sent("POST")[0].body == NEW
     bad = run("pod", "add", app_file({**NEW, "containers": [{"name": "a", "gpus": 1}]}))
     assert (bad.exit_code, "/containers(0)/gpus: unknown key `gpus`" in bad.stderr) == (1, True)
-    assert run("pod", "add", app_file(NEW), "--dry-run").stdout == "Would add /pair: 2 x 2 containers, 2 GPUs\n"
+    assert run("pod", "add", app_file(NEW), "--dry-run").stdout == golden
     assert len(pods.sent("POST")) == 1
 
 
@@ -58,38 +59,38 @@ def test_adding_a_pod_is_waited_for(pods: ScriptedServer, run: Run, app_file: Wr
     assert (result.exit_code, result.stderr) == (0, "/pair: 2 of 2 running\n")
 
 
-def test_pods_are_listed_and_shown(pods: ScriptedServer, run: Run) -> None:
+def test_pods_are_listed_and_shown(pods: ScriptedServer, run: Run, golden: Golden) -> None:
     row = run("pod", "list").stdout.splitlines()[1].split()
     assert row == ["/pair", "2", "1/2", "DEGRADED", "train,", "log", VERSION, VERSION, "---"]
     assert json.loads(run("pod", "show", "pair").stdout)["spec"] == POD
     shown = run("pod", "show", "pair", "-o", "table").stdout.splitlines()[1].split()
     assert shown == ["pair.instance-1", "STABLE", "h1", "train", "(running)"]
-    assert "did you mean /pair?" in run("pod", "show", "pari").stderr
+    assert run("pod", "show", "pari").stderr == golden
 
 
-def test_a_pod_is_changed_as_a_whole(pods: ScriptedServer, run: Run) -> None:
+def test_a_pod_is_changed_as_a_whole(pods: ScriptedServer, run: Run, golden: Golden) -> None:
     result = run("pod", "update", "pair", "containers[0].resources.gpus=3", "scaling.instances=1", "--diff")
     assert result.exit_code == 0, result.stderr
-    assert "+    gpus: 3" in result.stderr
+    assert result.stderr == golden
     body = pods.sent("PUT")[0].body
     assert body["containers"][0]["resources"] == {"cpus": 1, "mem": 64, "gpus": 3}
     assert body["containers"][1] == NEW["containers"][1]
     assert "version" not in body
-    assert "`gpus` must be a whole number" in run("pod", "update", "pair", "containers[0].resources.gpus=0.5").stderr
+    assert run("pod", "update", "pair", "containers[0].resources.gpus=0.5").stderr == golden
     scaled = run("pod", "update", "pair", "scaling.instances=3", "--dry-run")
-    assert scaled.stdout == "Would change /pair: only the number of instances changes\n"
+    assert scaled.stdout == golden
     assert len(pods.sent("PUT")) == 1
 
 
-def test_instances_are_killed_if_they_are_there(pods: ScriptedServer, run: Run) -> None:
+def test_instances_are_killed_if_they_are_there(pods: ScriptedServer, run: Run, golden: Golden) -> None:
     def kill(request: Request) -> Answer:
         return Answer(200, [{"instanceId": {"idString": name}} for name in request.body])
 
     pods.on("DELETE", "/v2/pods/pair::instances", kill)
-    assert run("pod", "kill", "pair", "pair.instance-1").stdout == "Killed instances: pair.instance-1\n"
-    assert "there are: pair.instance-1. None was ended" in run("pod", "kill", "pair", "pair.instance-2").stderr
+    assert run("pod", "kill", "pair", "pair.instance-1").stdout == golden
+    assert run("pod", "kill", "pair", "pair.instance-2").stderr == golden
     assert len(pods.sent("DELETE")) == 1
 
 
-def test_a_pod_is_removed(pods: ScriptedServer, run: Run) -> None:
-    assert run("pod", "remove", "pair").stdout == "Created deployment d-1: removes /pair\n"
+def test_a_pod_is_removed(pods: ScriptedServer, run: Run, golden: Golden) -> None:
+    assert run("pod", "remove", "pair").stdout == golden

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 
@@ -64,9 +65,9 @@ def test_image_command_and_gpus(
         assert app["cpus"] == 1
 
 
-def test_command_replaces_the_entrypoint(sent: ScriptedServer, run: Run) -> None:
+def test_command_replaces_the_entrypoint(sent: ScriptedServer, run: Run, golden: Golden) -> None:
     app = app_of(sent, run, "x", "--image=busybox", "--command", "--", "sh", "-c", "echo $A")
-    assert (app["cmd"], "args" in app) == ("exec sh -c 'echo $A'", False)
+    assert (app["cmd"], "args" in app) == (golden, False)
 
 
 def test_a_part_of_a_gpu_by_its_name_at_alibaba(sent: ScriptedServer, run: Run) -> None:
@@ -80,19 +81,19 @@ def test_labels_with_commas_in_their_values(sent: ScriptedServer, run: Run) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words",
     [
-        (["-d", "busybox"], "`mesos-gpu convert docker run ... | mesos-gpu apply -f -` leaves it running"),
-        (["x", "--image=busybox", "--restart=Always"], "--restart=Always: a run runs once"),
-        (["x", "y", "--image=busybox", "--", "ls"], "one NAME stands in front of --, not x y"),
-        (["--label", "=x", "--", "ls"], "is not NAME=VALUE"),
-        ([], "give an IMAGE, or a command behind --"),
+        ["-d", "busybox"],
+        ["x", "--image=busybox", "--restart=Always"],
+        ["x", "y", "--image=busybox", "--", "ls"],
+        ["--label", "=x", "--", "ls"],
+        [],
     ],
 )
 def test_what_no_run_can_is_refused_before_anything_is_sent(
-    sent: ScriptedServer, run: Run, words: list[str], said: str
+    sent: ScriptedServer, run: Run, words: list[str], golden: Golden
 ) -> None:
     result = run("run", *words)
     assert result.exit_code in (1, 2)
-    assert said in result.stderr
+    assert result.stderr == golden
     assert not sent.sent("POST")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 FOUND = {
@@ -35,18 +36,11 @@ def serve(marathon: ScriptedServer, found: object = FOUND) -> None:
     marathon.on("POST", "/v1/plan", found)
 
 
-def test_a_plan_is_a_table_and_a_status(marathon: ScriptedServer, run: Run, tmp_path: Path) -> None:
+def test_a_plan_is_a_table_and_a_status(marathon: ScriptedServer, run: Run, tmp_path: Path, golden: Golden) -> None:
     serve(marathon)
     result = run("plan", file(tmp_path, APP))
     assert (result.exit_code, result.stderr) == (5, "")
-    assert result.stdout.splitlines() == [
-        "1 would start, 1 would wait, tasks of /low would give way.",
-        "",
-        "WHAT   APP     INSTANCES  HOST  WITH",
-        "end    /low    2          g1    gives way, frees 2 GPUs",
-        "start  /train  1          g1    2 GPUs, 1 CPU, 64 MiB, after 3 s",
-        "wait   /train  1          ---   not enough GPUs in its offer (g2)",
-    ]
+    assert result.stdout.splitlines() == golden
     sent = marathon.sent("POST")[-1].body
     assert sent["documents"] == [{"kind": "app", "document": APP}]
     assert (sent["agents"], sent["roles"]) == ([{"id": "S0", "hostname": "g1"}], [{"name": "*"}])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 Write = Callable[[Any], str]
@@ -40,14 +41,15 @@ def metronome(marathon: ScriptedServer) -> ScriptedServer:
     return marathon
 
 
-def test_a_job_is_checked_and_added_with_its_schedules(metronome: ScriptedServer, run: Run, app_file: Write) -> None:
+def test_a_job_is_checked_and_added_with_its_schedules(
+    metronome: ScriptedServer, run: Run, app_file: Write, golden: Golden
+) -> None:
     result = run("job", "add", app_file({**JOB, "schedules": [NIGHTLY]}))
-    assert result.stdout == "Added train with 1 schedule; `mesos-gpu job run train` runs it now\n", result.stderr
+    assert result.stdout == golden, result.stderr
     assert [request.body for request in metronome.sent("POST")] == [JOB, NIGHTLY]
     bad = run("job", "add", app_file({"id": "train", "cmd": "x", "run": {"cmd": "x", "gpus": 0.5}}))
-    assert "/cmd: unknown key `cmd`" in bad.stderr
-    assert "/run/gpus: `gpus` must be a whole number" in bad.stderr
-    assert run("job", "add", app_file(JOB), "--dry-run").stdout == "Would add train\n"
+    assert bad.stderr == golden
+    assert run("job", "add", app_file(JOB), "--dry-run").stdout == golden
     assert len(metronome.sent("POST")) == 2
 
 
@@ -59,14 +61,14 @@ def test_a_job_whose_schedule_is_refused_does_not_stay(metronome: ScriptedServer
     assert len(metronome.sent("DELETE")) == 1
 
 
-def test_jobs_are_listed_with_what_they_do(metronome: ScriptedServer, run: Run) -> None:
+def test_jobs_are_listed_with_what_they_do(metronome: ScriptedServer, run: Run, golden: Golden) -> None:
     row = run("job", "list").stdout.splitlines()[1].split()
     assert row[:6] == ["train", "2", "running", "(1)", "failed", "0/1"]
     assert row[6] == row[7]  # the run continues: it has taken as long as it is ago that it began
     assert row[8:] == ["2026-01-04T03:00:00Z", "1", "1", "---"]
     assert run("job", "list", "train", "-q").stdout == "train\n"
     assert json.loads(run("job", "show", "train").stdout)["run"]["gpus"] == 2
-    assert "did you mean train?" in run("job", "show", "trian").stderr
+    assert run("job", "show", "trian").stderr == golden
 
 
 def test_history_has_runs_that_go_on_first_then_the_latest(metronome: ScriptedServer, run: Run) -> None:
@@ -98,12 +100,12 @@ def test_a_run_that_takes_too_long_goes_on(metronome: ScriptedServer, run: Run) 
     assert (result.exit_code, "has not ended after 0.001 s; it continues" in result.stderr) == (4, True)
 
 
-def test_runs_are_killed(metronome: ScriptedServer, run: Run) -> None:
+def test_runs_are_killed(metronome: ScriptedServer, run: Run, golden: Golden) -> None:
     metronome.on("POST", "/v1/jobs/train/runs/r3/actions/stop", Answer(200, b""))
-    assert run("job", "kill", "train").stdout == "Killed runs: r3\n"
+    assert run("job", "kill", "train").stdout == golden
     assert run("job", "kill", "train", "--all", "-q").stdout == "r3\n"
     metronome.on("GET", "/v1/jobs/train", JOB)
-    assert "none is running" in run("job", "kill", "train").stderr
+    assert run("job", "kill", "train").stderr == golden
 
 
 def test_a_job_is_changed_without_its_schedules_and_history(metronome: ScriptedServer, run: Run) -> None:
@@ -113,10 +115,10 @@ def test_a_job_is_changed_without_its_schedules_and_history(metronome: ScriptedS
     assert metronome.sent("PUT")[0].body == {**JOB, "run": {**JOB["run"], "gpus": 3, "env": {"MODE": "1"}}}
 
 
-def test_a_job_that_runs_is_removed_only_with_its_runs(metronome: ScriptedServer, run: Run) -> None:
+def test_a_job_that_runs_is_removed_only_with_its_runs(metronome: ScriptedServer, run: Run, golden: Golden) -> None:
     metronome.on("DELETE", "/v1/jobs/train", [Answer(409, {"message": "There are active job runs."}), Answer(200, {})])
-    assert "--stop-runs ends its runs, too" in run("job", "remove", "train").stderr
-    assert run("job", "remove", "train", "--stop-runs").stdout == "Removed train\n"
+    assert run("job", "remove", "train").stderr == golden
+    assert run("job", "remove", "train", "--stop-runs").stdout == golden
     words = "There are jobs with a dependency on train. children=[report]"
     metronome.on("DELETE", "/v1/jobs/train", [Answer(409, {"message": words})])
     refused = run("job", "remove", "train")
@@ -124,7 +126,7 @@ def test_a_job_that_runs_is_removed_only_with_its_runs(metronome: ScriptedServer
     assert [request.query["stopCurrentJobRuns"] for request in metronome.sent("DELETE")] == ["false", "true", "false"]
 
 
-def test_schedules_come_change_and_go(metronome: ScriptedServer, run: Run, app_file: Write) -> None:
+def test_schedules_come_change_and_go(metronome: ScriptedServer, run: Run, app_file: Write, golden: Golden) -> None:
     row = run("job", "schedule", "list", "train").stdout.splitlines()[1]
     assert row.split() == ["nightly", "0", "3", "*", "*", "*", "UTC", "true", "2026-01-04T03:00:00Z", "ALLOW", "---"]
     assert run("job", "schedule", "add", "train", "--cron", "5 4 * * *", "--timezone", "Europe/Berlin").exit_code == 0
@@ -134,7 +136,7 @@ def test_schedules_come_change_and_go(metronome: ScriptedServer, run: Run, app_f
     metronome.on("PUT", "/v1/jobs/train/schedules/nightly", lambda request: Answer(200, request.body))
     assert run("job", "schedule", "update", "train", "nightly", "cron=1 1 * * *", "enabled=false").exit_code == 0
     assert metronome.sent("PUT")[0].body == {**NIGHTLY, "cron": "1 1 * * *", "enabled": False}
-    assert "did you mean nightly?" in run("job", "schedule", "remove", "train", "nightyl").stderr
+    assert run("job", "schedule", "remove", "train", "nightyl").stderr == golden
     metronome.on("DELETE", "/v1/jobs/train/schedules/nightly", Answer(200, b""))
     assert run("job", "schedule", "remove", "train", "nightly").exit_code == 0
     assert run("job", "schedule", "add", "train").exit_code == 2

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.support import places
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer
 
 Write = Callable[[Any], str]
@@ -39,7 +41,7 @@ def tree(marathon: ScriptedServer) -> ScriptedServer:
     return marathon
 
 
-def test_groups_count_all_that_is_in_them(tree: ScriptedServer, run: Run) -> None:
+def test_groups_count_all_that_is_in_them(tree: ScriptedServer, run: Run, golden: Golden) -> None:
     header, *rows = [line.split() for line in run("group", "list").stdout.splitlines()]
     assert header == ["ID", "APPS", "PODS", "INSTANCES", "GPUS", "ENFORCE_ROLE", "VERSION"]
     assert rows[0][:6] == ["/dev", "1", "0", "1", "0", "false"]
@@ -47,7 +49,7 @@ def test_groups_count_all_that_is_in_them(tree: ScriptedServer, run: Run) -> Non
     assert rows[2] == ["/prod", "1", "1", "5", "12", "true", VERSION]
     assert run("group", "list", "-q").stdout.split() == ["/dev", "/dev/a", "/prod"]
     assert json.loads(run("group", "show").stdout)["id"] == "/"
-    assert "did you mean /prod?" in run("group", "show", "prd").stderr
+    assert run("group", "show", "prd").stderr == golden
 
 
 def test_a_group_of_a_version_is_asked_for(tree: ScriptedServer, run: Run) -> None:
@@ -58,15 +60,15 @@ def test_a_group_of_a_version_is_asked_for(tree: ScriptedServer, run: Run) -> No
 GROUP = {"id": "prod", "apps": [{"id": "db", "cmd": "sleep 9"}]}
 
 
-def test_a_group_is_checked_and_added(tree: ScriptedServer, run: Run, app_file: Write) -> None:
-    assert run("group", "add", app_file(GROUP)).stdout == "Created deployment d-1: adds the group /prod\n"
+def test_a_group_is_checked_and_added(tree: ScriptedServer, run: Run, app_file: Write, golden: Golden) -> None:
+    assert run("group", "add", app_file(GROUP)).stdout == golden
     assert tree.sent("POST")[0].body == GROUP
     bad = run("group", "add", app_file({"id": "prod", "apps": [{"id": "db", "cmd": "x y", "gpuz": 1}]}))
-    assert "/apps(0)/gpuz: unknown key `gpuz` (app db)" in bad.stderr
+    assert bad.stderr == golden
     assert run("group", "add", "--id", "empty").exit_code == 0
     assert [request.body for request in tree.sent("POST")[1:]] == [{"id": "/empty"}]
     tree.on("POST", "/v2/groups", Answer(409, {"message": "Group /prod is already created."}))
-    assert "`mesos-gpu group update /prod --file FILE` changes it" in run("group", "add", app_file(GROUP)).stderr
+    assert run("group", "add", app_file(GROUP)).stderr == golden
     assert run("group", "add", app_file(GROUP), "--id", "x").exit_code == 2
 
 
@@ -80,23 +82,23 @@ def test_a_dry_run_shows_the_steps_that_the_server_would_take(tree: ScriptedServ
     assert tree.sent("POST") == []
 
 
-def test_a_group_is_changed_scaled_and_led_back(tree: ScriptedServer, run: Run, app_file: Write) -> None:
+def test_a_group_is_changed_scaled_and_led_back(
+    tree: ScriptedServer, run: Run, app_file: Write, golden: Golden
+) -> None:
     assert run("group", "update", "prod", "enforceRole=false").exit_code == 0
     assert run("group", "update", "prod", f"version={VERSION}").exit_code == 0
     assert run("group", "update", "/prod", "--file", app_file(GROUP), "--force").exit_code == 0
     assert run("group", "scale", "prod", "1.5").exit_code == 0
     expected = [{"enforceRole": False}, {"version": VERSION}, {"apps": GROUP["apps"]}, {"scaleBy": 1.5}]
     assert [request.body for request in tree.sent("PUT")] == expected
-    assert "defines prod, not /dev" in run("group", "update", "dev", "-f", app_file(GROUP)).stderr
+    assert run("group", "update", "dev", "-f", app_file(GROUP)).stderr == golden
 
 
-def test_removing_everything_must_be_meant(tree: ScriptedServer, run: Run) -> None:
+def test_removing_everything_must_be_meant(tree: ScriptedServer, run: Run, golden: Golden) -> None:
     result = run("group", "remove", "/")
     assert (result.exit_code, "--yes confirms that" in result.stderr) == (1, True)
     assert tree.sent("DELETE") == []
-    assert run("group", "remove", "prod").stdout == (
-        "Created deployment d-1: removes /prod with 1 apps and 1 pods with 5 instances\n"
-    )
+    assert run("group", "remove", "prod").stdout == golden
     assert run("group", "remove", "/", "--yes").exit_code == 0
     assert len(tree.sent("DELETE")) == 2
 
@@ -134,19 +136,21 @@ def test_no_deployments_is_an_empty_table(marathon: ScriptedServer, run: Run) ->
     assert (result.exit_code, len(result.stdout.splitlines())) == (0, 1)
 
 
-def test_a_deployment_is_led_back_or_stopped(deploying: ScriptedServer, run: Run) -> None:
+def test_a_deployment_is_led_back_or_stopped(deploying: ScriptedServer, run: Run, golden: Golden) -> None:
     deploying.on("DELETE", "/v2/deployments/d-1", {"deploymentId": "d-9", "version": VERSION})
     said = run("deployment", "rollback", "d").stdout
-    assert said == "Created deployment d-9: rolls back d-1\n"
+    assert said == golden
     deploying.on("DELETE", "/v2/deployments/e-2", Answer(202, b""))
-    assert run("deployment", "stop", "e-2").stdout == "Stopped e-2; /b stay as they are now\n"
+    assert run("deployment", "stop", "e-2").stdout == golden
     assert [request.query["force"] for request in deploying.sent("DELETE")] == ["false", "true"]
     unknown = run("deployment", "stop", "d-7")
     assert (unknown.exit_code, "under way: d-1, e-2" in unknown.stderr) == (1, True)
-    assert "which deployment? 2 are under way" in run("deployment", "watch").stderr
+    assert run("deployment", "watch").stderr == golden
 
 
-def test_watching_a_deployment_that_is_stopped_is_no_success(marathon: ScriptedServer, run: Run) -> None:
+def test_watching_a_deployment_that_is_stopped_is_no_success(
+    marathon: ScriptedServer, run: Run, golden: Golden
+) -> None:
     running = {**DEPLOYMENTS[1], "affectedApps": ["/b"], "version": VERSION}
     marathon.on("GET", "/v2/deployments", [Answer(200, [running]), Answer(200, [running]), Answer(200, [])])
     app = {"id": "/b", "instances": 1, "tasksRunning": 0, "tasks": [], "version": VERSION, "deployments": []}
@@ -154,7 +158,7 @@ def test_watching_a_deployment_that_is_stopped_is_no_success(marathon: ScriptedS
     marathon.on("GET", "/v2/queue", {"queue": [{"app": {"id": "/b"}, "delay": {"timeLeftSeconds": 0}}]})
     result = run("deployment", "watch")
     assert result.exit_code == 1
-    assert "was stopped before its end" in result.stderr
+    assert result.stderr == golden
 
 
 def test_watching_a_deployment_to_its_end_is_success(marathon: ScriptedServer, run: Run) -> None:
@@ -184,10 +188,10 @@ QUEUE = {
 }
 
 
-def test_the_queue_says_what_is_waited_for_gpus_too(marathon: ScriptedServer, run: Run) -> None:
+def test_the_queue_says_what_is_waited_for_gpus_too(marathon: ScriptedServer, run: Run, golden: Golden) -> None:
     marathon.on("GET", "/v2/queue", {"queue": [QUEUE]})
     row = run("queue").stdout.splitlines()[1]
-    assert "no machine fulfils the constraints; not enough GPUs are free on one machine" in row
+    assert row == golden
     assert run("queue", "-q").stdout == "/train\n"
     rows = {line.split()[0]: line.split()[1:] for line in run("queue", "summary", "train").stdout.splitlines()[1:]}
     assert rows["GPUS"] == ["4", "0", "/", "3", "0.00%"]
@@ -214,29 +218,29 @@ def test_details_show_what_each_agent_lacked(marathon: ScriptedServer, run: Run)
     assert marathon.sent("GET")[-1].query == {"embed": "lastUnusedOffers"}
 
 
-def test_a_delay_is_reset(marathon: ScriptedServer, run: Run) -> None:
+def test_a_delay_is_reset(marathon: ScriptedServer, run: Run, golden: Golden) -> None:
     marathon.on("DELETE", "/v2/queue/train/delay", Answer(204, b""))
     for words in (("queue", "reset", "train"), ("marathon", "delay", "reset", "/train")):
-        assert run(*words).stdout == "Delay on [/train] has been reset\n"
+        assert run(*words).stdout == golden
 
 
 @pytest.mark.parametrize("body", [b"pong", b'"pong"', b"pong\n"])
-def test_ping_takes_every_pong(marathon: ScriptedServer, run: Run, body: bytes) -> None:
+def test_ping_takes_every_pong(marathon: ScriptedServer, run: Run, body: bytes, golden: Golden) -> None:
     marathon.on("GET", "/ping", Answer(200, body))
-    assert run("ping").stdout.startswith(f"pong from {marathon.url} in ")
+    assert re.sub(r"[\d.]+ ms", "<duration>", run("ping").stdout) == golden
     marathon.on("GET", "/ping", Answer(200, b"<html>"))
-    assert "not pong" in run("ping").stderr
+    assert run("ping").stderr == golden
 
 
-def test_the_leader_and_what_it_says_of_itself(marathon: ScriptedServer, run: Run) -> None:
+def test_the_leader_and_what_it_says_of_itself(marathon: ScriptedServer, run: Run, golden: Golden) -> None:
     marathon.on("GET", "/v2/leader", {"leader": "10.0.0.1:8080"})
     marathon.on("DELETE", "/v2/leader", {"message": "Leadership abdicated"})
     assert run("leader").stdout == "10.0.0.1:8080\n"
     assert run("leader", "show", "-o", "jsonpath={.leader}").stdout == "10.0.0.1:8080\n"
-    assert run("leader", "delete").stdout == "Leadership abdicated\n"
+    assert run("leader", "delete").stdout == golden
     assert json.loads(run("about").stdout)["version"] == "1.11.0"
     assert ["features", "gpu_resources"] in [line.split() for line in run("about", "-o", "table").stdout.splitlines()]
-    assert "does not list plugins" in run("plugin", "list").stderr
+    assert run("plugin", "list").stderr == golden
     marathon.on("GET", "/v2/plugins", {"plugins": [{"id": "auth", "implementation": "i", "plugin": "p"}]})
     assert run("plugin").stdout.splitlines()[1].split() == ["auth", "i", "p"]
 
@@ -244,13 +248,15 @@ def test_the_leader_and_what_it_says_of_itself(marathon: ScriptedServer, run: Ru
 TASKS = [{"id": "a.instance-1._app.1", "appId": "/a", "state": "TASK_RUNNING"}, {"id": "a.instance-12._app.1"}]
 
 
-def test_a_task_is_shown_and_killed_by_its_id_or_how_that_begins(marathon: ScriptedServer, run: Run) -> None:
+def test_a_task_is_shown_and_killed_by_its_id_or_how_that_begins(
+    marathon: ScriptedServer, run: Run, golden: Golden
+) -> None:
     marathon.on("GET", "/v2/tasks", {"tasks": TASKS})
     marathon.on("GET", "/v2/apps", {"apps": [{"id": "/a", "gpus": 2}]})
     marathon.on("GET", "/v2/apps/a", {"app": {"id": "/a", "gpus": 2}})
     assert json.loads(run("task", "show", "a.instance-1.").stdout)["gpus"] == 2
-    assert "means 2 tasks" in run("task", "show", "a.").stderr
-    assert "did you mean a.instance-12._app.1?" in run("task", "show", "a.instance-2._app.1").stderr
+    assert run("task", "show", "a.").stderr == golden
+    assert run("task", "show", "a.instance-2._app.1").stderr == golden
 
     def kill(request: Request) -> Answer:
         return Answer(200, {"tasks": [{"id": name} for name in request.body["ids"]]})
@@ -261,7 +267,7 @@ def test_a_task_is_shown_and_killed_by_its_id_or_how_that_begins(marathon: Scrip
     assert run("task", "kill", "a.instance-1.", "nothing").exit_code == 1
     assert len(marathon.sent("POST")) == 1
     marathon.on("POST", "/v2/tasks/delete", {"deploymentId": "d", "version": VERSION})
-    assert run("task", "kill", "a.instance-12", "--scale").stdout.startswith("Created deployment d: ends a.instance-12")
+    assert run("task", "kill", "a.instance-12", "--scale").stdout == golden
 
 
 SLAVES: list[dict[str, Any]] = [
@@ -326,7 +332,9 @@ def test_operators_take_an_agent_out_and_back(agents: ScriptedServer, run: Run) 
     assert (refused.exit_code, "Agent is still in the DRAINING state" in refused.stderr) == (1, True)
 
 
-def test_draining_is_waited_for(agents: ScriptedServer, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draining_is_waited_for(
+    agents: ScriptedServer, run: Run, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
     draining = {**SLAVES[0], "drain_info": {"state": "DRAINING"}}
     drained = {**SLAVES[0], "drain_info": {"state": "DRAINED"}, "used_resources": {}}
     looks = [Answer(200, {"slaves": [slave]}) for slave in (SLAVES[0], draining, draining, drained)]
@@ -334,8 +342,8 @@ def test_draining_is_waited_for(agents: ScriptedServer, run: Run, monkeypatch: p
     monkeypatch.setattr("marathon_cli.changes.draining.PAUSE_S", 0)
     result = run("agent", "drain", "h1", "--wait")
     assert result.exit_code == 0
-    assert result.stderr.splitlines() == ["h1 is draining: tasks still have 1 CPUs and 3 GPUs of it", "h1 is drained"]
+    assert result.stderr.splitlines() == golden
     agents.on("GET", "/slaves", {"slaves": [draining]})
     assert run("agent", "drain", "h1", "--wait", "--timeout", "0.001").exit_code == 4
     agents.on("GET", "/slaves", [Answer(200, {"slaves": [draining]}), Answer(200, {"slaves": []})])
-    assert "h1 is gone" in run("agent", "drain", "h1", "--wait").stderr
+    assert run("agent", "drain", "h1", "--wait").stderr == golden

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support import places
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 MASTER = json.loads((places.RECORDED / "master.json").read_text())["get"]["running"]
@@ -40,14 +41,14 @@ def test_services_are_listed_with_the_gpus_of_their_tasks(master: ScriptedServer
     assert [row.split()[:2] for row in shown] == [["recorder", "disconnected"], ["gone", "completed"]]
 
 
-def test_a_service_is_shut_down_only_by_who_means_it(master: ScriptedServer, run: Run) -> None:
+def test_a_service_is_shut_down_only_by_who_means_it(master: ScriptedServer, run: Run, golden: Golden) -> None:
     refused = run("service", "shutdown", NEWER)
     assert (refused.exit_code, calls(master)) == (1, [])
-    assert "with 1 task; --yes confirms that" in refused.stderr
+    assert refused.stderr == golden
     assert run("service", "shutdown", NEWER[-4:], "--yes").exit_code == 0
     assert calls(master) == [{"type": "TEARDOWN", "teardown": {"framework_id": {"value": NEWER}}}]
-    assert "recorder means 2 services" in run("service", "shutdown", "recorder", "--yes").stderr
-    assert "there is no service recordr; did you mean recorder?" in run("service", "shutdown", "recordr").stderr
+    assert run("service", "shutdown", "recorder", "--yes").stderr == golden
+    assert run("service", "shutdown", "recordr").stderr == golden
 
 
 def test_quotas_show_what_a_role_has_and_may_have(master: ScriptedServer, run: Run) -> None:
@@ -58,11 +59,11 @@ def test_quotas_show_what_a_role_has_and_may_have(master: ScriptedServer, run: R
     assert row.split() == ["team", "1/4", "0/2", "0", "0", "gpus", "2"]
 
 
-def test_a_quota_keeps_what_is_not_named(master: ScriptedServer, run: Run) -> None:
+def test_a_quota_keeps_what_is_not_named(master: ScriptedServer, run: Run, golden: Golden) -> None:
     quota = {"consumed": {}, "limit": {"cpus": 2, "mem": 64}, "guarantee": {"cpus": 1}}
     master.on("GET", "/roles", {"roles": [{"name": "team", "quota": quota}]})
     told = run("quota", "set", "team", "--gpus", "4", "--mem", "none", "--force")
-    assert told.stdout == "team may have at most: gpus 4, cpus 2\n"
+    assert told.stdout == golden
     assert run("quota", "set", "new", "--gpus", "1", "--guarantee").exit_code == 0
     assert run("quota", "remove", "team").exit_code == 0
     one = {"gpus": {"value": 1.0}}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer, scripted_server
 
 TASK = "train.instance-1._app.1"
@@ -51,13 +52,12 @@ def test_another_may_be_named(cluster: ScriptedServer, second: ScriptedServer, r
     assert second.requests == []
 
 
-def test_what_it_refuses_is_said(cluster: ScriptedServer, second: ScriptedServer, run: Run) -> None:
+def test_what_it_refuses_is_said(cluster: ScriptedServer, second: ScriptedServer, run: Run, golden: Golden) -> None:
     second.on("POST", "/gpus/suspend", Answer(403, b"Only this machine may suspend and resume what runs on it."))
     result = run("task", "suspend", "train")
     assert result.exit_code != 0
-    words = "Only this machine may suspend and resume what runs on it."
-    assert f"{words} {TASK} runs on the agent {second.url}: use this command there." in result.stderr
+    assert result.stderr == golden
     second.on("POST", "/gpus/suspend", Answer(404, b""))
-    assert "none of this project's" in run("task", "suspend", "train").stderr
+    assert run("task", "suspend", "train").stderr == golden
     second.on("POST", "/gpus/suspend", Answer(409, b"CUDA cannot lock process 7"))
-    assert "CUDA cannot lock process 7" in run("task", "suspend", "train").stderr
+    assert run("task", "suspend", "train").stderr == golden
