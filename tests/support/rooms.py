@@ -1,7 +1,7 @@
 """Which branches the tests take, by room: `python -m tests.support.rooms REPORT`, of `coverage json`.
 
-Exit status 1 when a room of deciding code has less than it must have. The contracts `What decides does not act` of
-pyproject.toml say which rooms decide.
+Exit status 1 when a room of deciding code has less than it must have. tests/support/purity.py
+finds the deciding code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.support import walls
+from tests.support import purity
 
 AT_LEAST = 95.0
 OTHERS = "deciding modules of other rooms"
@@ -61,11 +61,10 @@ def lines(rooms: list[Taken]) -> Iterator[str]:
 
 
 def _room(module: str) -> tuple[bool, str]:
-    rooms, modules = walls.deciding_rooms(), walls.deciding_modules()
-    for room in rooms:
+    for room in purity.pure_packages():
         if f"{module}.".startswith(f"{room}."):
             return True, room
-    if module in modules:
+    if module in purity.pure_modules():
         return True, OTHERS
     parts = module.split(".")
     return False, ".".join(parts[: 3 if parts[1:2] and parts[1] in ("agent", "container", "marathon", "master") else 2])
