@@ -26,7 +26,7 @@ os.environ["MESOS_GPU_RESIDENT"] = "0"
 if not os.environ.get("PACKAGING"):
     collect_ignore = ["packaging"]  # `./run test packaging`: builds and installs for minutes
 
-pytest_plugins = ["pytester", "mesos_gpu.testing.plugin", "tests.support.hanging"]
+pytest_plugins = ["pytester", "mesos_gpu.testing.plugin", "tests.support.hanging", "tests.support.rooms"]
 
 register_profiles()
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
@@ -81,7 +81,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if _is_whole(item.path.parent):
             item.add_marker(pytest.mark.slow)
@@ -91,6 +91,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs root"))
         if item.get_closest_marker("gpu") and not HAS_GPU:
             item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
+    if hasattr(config, "workerinput"):
+        _divide_among_workers(items)
+
+
+def _divide_among_workers(items: list[pytest.Item]) -> None:
+    """Put tests that need the machine for themselves into one group, and the longest groups first."""
+    for item in items:
+        if item.get_closest_marker("root"):
+            item.add_marker(pytest.mark.xdist_group("machine"))
+    ranks = ("root", "slow", "fast", "gpu")
+    items.sort(key=lambda item: next(rank for rank, name in enumerate(ranks) if item.get_closest_marker(name)))
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -13,8 +13,6 @@ from packaging.requirements import Requirement
 
 from tools import lock
 
-pytestmark = pytest.mark.slow  # `./run check` runs it
-
 ROOT = Path(__file__).resolve().parents[1]
 PINNED = re.compile(r"^([a-z0-9-]+)==(\S+)( ; .*?)? \\$")
 

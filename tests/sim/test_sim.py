@@ -43,7 +43,11 @@ def test_a_seed_is_one_history() -> None:
         assert histories(first) == histories(second)
 
 
-@pytest.mark.parametrize("words", FAILED_ONCE, ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param(words, marks=pytest.mark.xdist_group(f"seed {words[0]}")) for words in FAILED_ONCE],
+    ids=[words[0] for words in FAILED_ONCE],
+)
 def test_what_broke_something_once_does_not(words: tuple[str, ...]) -> None:
     actors = [word.removeprefix("actors=").split(",") for word in words if word.startswith("actors=")]
     paces = [word.removeprefix("pace=") for word in words if word.startswith("pace=")]
