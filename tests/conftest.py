@@ -81,6 +81,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist then sees the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if _is_whole(item.path.parent):
@@ -96,10 +97,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _divide_among_workers(items: list[pytest.Item]) -> None:
-    """Put tests that need the machine for themselves into one group, and the longest groups first."""
-    for item in items:
-        if item.get_closest_marker("root"):
-            item.add_marker(pytest.mark.xdist_group("machine"))
+    """Put the files first whose tests take longest, so that all workers end at about the same time."""
     ranks = ("root", "slow", "fast", "gpu")
     items.sort(key=lambda item: next(rank for rank, name in enumerate(ranks) if item.get_closest_marker(name)))
 
