@@ -26,7 +26,13 @@ os.environ["MESOS_GPU_RESIDENT"] = "0"
 if not os.environ.get("PACKAGING"):
     collect_ignore = ["packaging"]  # `./run test packaging`: builds and installs for minutes
 
-pytest_plugins = ["pytester", "mesos_gpu.testing.plugin", "tests.support.hanging", "tests.support.rooms"]
+pytest_plugins = [
+    "pytester",
+    "mesos_gpu.testing.plugin",
+    "tests.support.hanging",
+    "tests.support.rooms",
+    "tests.support.proofs",
+]
 
 register_profiles()
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

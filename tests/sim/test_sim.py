@@ -59,6 +59,7 @@ def test_what_broke_something_once_does_not(words: tuple[str, ...]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.proof("tests/sim")
 @pytest.mark.parametrize("name", ["gpus-not-freed", "runtime-folder-removed"])
 def test_a_planted_defect_is_found(name: str, tmp_path: Path) -> None:
     line = FOUND_BY[name]
@@ -67,6 +68,7 @@ def test_a_planted_defect_is_found(name: str, tmp_path: Path) -> None:
     assert shown.found, shown
 
 
+@pytest.mark.proof("tests/sim")
 def test_a_planted_defect_is_hunted_in_the_histories_that_are_named() -> None:
     """By its seed this one has no shared cards, and nobody who shares them."""
     done = play(
