@@ -42,6 +42,8 @@ HERE = Path.cwd()
 HAS_GPU = Path("/dev/nvidiactl").exists()
 WHOLE = tuple(Path(__file__).parent / name for name in ("box", "clients", "cluster", "genuine", "packaging", "testing"))
 """Folders whose tests start whole clusters."""
+SHARED_SERVERS = {"engine", "site", "standing", "zookeeper"}
+"""Fixtures that start a Docker Engine, a box or a ZooKeeper for many files: once in each worker with such a test."""
 skipped_as_root = pytest.StashKey[list[str]]()
 
 
@@ -103,7 +105,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _divide_among_workers(items: list[pytest.Item]) -> None:
-    """Put the files first whose tests take longest, so that all workers end at about the same time."""
+    """Put tests of one shared server into one group, and slow files first, so that all workers end at the same time."""
+    for item in items:
+        for name in SHARED_SERVERS & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group(name))
     ranks = ("root", "slow", "fast", "gpu")
     items.sort(key=lambda item: next(rank for rank, name in enumerate(ranks) if item.get_closest_marker(name)))
 
