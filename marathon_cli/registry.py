@@ -1,4 +1,4 @@
-"""Every command of `mesos-gpu`, one line each: what it is called, where it is, and what it does.
+"""Every command of `mesos-gpu`, one line each: what it is called, where it is, and what it does. Pure.
 
 A command is imported when it is run; help is made from this table. To add one: a line here, and a `@click.command()`
 in a module of `marathon_cli/commands/` (which imports requests, rich and the like inside functions only).

@@ -23,7 +23,14 @@ sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 if not os.environ.get("PACKAGING"):
     collect_ignore = ["packaging"]  # `./run test packaging`: builds and installs for minutes
 
-pytest_plugins = ["pytester", "mesos_gpu.testing.plugin", "tests.support.golden", "tests.support.hanging"]
+pytest_plugins = [
+    "pytester",
+    "mesos_gpu.testing.plugin",
+    "tests.support.golden",
+    "tests.support.hanging",
+    "tests.support.rooms",
+    "tests.support.proofs",
+]
 
 register_profiles()
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
@@ -33,6 +40,8 @@ HERE = Path.cwd()
 HAS_GPU = Path("/dev/nvidiactl").exists()
 WHOLE = tuple(Path(__file__).parent / name for name in ("box", "clients", "cluster", "genuine", "packaging", "testing"))
 """Folders whose tests start whole clusters."""
+SHARED_SERVERS = {"engine", "site", "standing", "zookeeper"}
+"""Fixtures that start a Docker Engine, a box or a ZooKeeper for many files: once in each worker with such a test."""
 skipped_as_root = pytest.StashKey[list[str]]()
 
 
@@ -78,7 +87,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)  # xdist then sees the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if _is_whole(item.path.parent):
             item.add_marker(pytest.mark.slow)
@@ -88,6 +98,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs root"))
         if item.get_closest_marker("gpu") and not HAS_GPU:
             item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
+    if hasattr(config, "workerinput"):
+        _divide_among_workers(items)
+
+
+def _divide_among_workers(items: list[pytest.Item]) -> None:
+    """Put tests of one shared server into one group, and slow files first, so that all workers end at the same time."""
+    for item in items:
+        for name in SHARED_SERVERS & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group(name))
+    ranks = ("root", "slow", "fast", "gpu")
+    items.sort(key=lambda item: next(rank for rank, name in enumerate(ranks) if item.get_closest_marker(name)))
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

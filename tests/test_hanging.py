@@ -1,4 +1,4 @@
-"""A run of tests ends, whatever one of them does: with our own means of that, in a project of its own."""
+"""A run of tests ends although a test blocks its process or kills its worker; each case is a project of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     return pytester
 
 
-def test_who_hears_no_signal_ends_with_its_stacks(project: pytest.Pytester) -> None:
+def test_a_process_that_blocks_signals_ends_and_prints_its_stacks(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         import signal
@@ -33,35 +33,15 @@ def test_who_hears_no_signal_ends_with_its_stacks(project: pytest.Pytester) -> N
             signal.sigwait({signal.SIGUSR1})
         """
     )
-    done = project.runpytest_subprocess("-n1", "--dist=loadfile", "--max-worker-restart=1", timeout=100)
+    done = project.runpytest_subprocess("-n1", "--dist=loadgroup", "--max-worker-restart=1", timeout=100)
     assert done.ret == 1
     done.stdout.fnmatch_lines(["*worker 'gw0' crashed while running 'test_*::test_deaf'*"])
     done.stderr.fnmatch_lines(["*in wait_for_ever"])
 
 
-def test_a_signal_that_an_event_loop_swallows_is_followed_by_another(project: pytest.Pytester) -> None:
-    project.makepyfile(
-        """
-        import asyncio, time
-        from tests.support import hanging
-        hanging.AGAIN_S = 0.3
-
-        def test_swallowing():
-            async def wait():
-                asyncio.get_running_loop().call_soon(time.sleep, 50)
-                await asyncio.sleep(50)
-            asyncio.run(wait())
-        """
-    )
-    done = project.runpytest_subprocess(timeout=100)
-    assert done.ret == 1
-    done.stdout.fnmatch_lines(["*Failed: Timeout *"])
-
-
-@pytest.mark.parametrize("dist", ["loadfile", "loadgroup"])
 @pytest.mark.parametrize("files", [1, 9])
-def test_who_takes_the_place_of_a_worker_that_died_ends(project: pytest.Pytester, dist: str, files: int) -> None:
-    """As the last of all tests is the one in which it died."""
+def test_the_worker_that_replaces_a_dead_one_ends(project: pytest.Pytester, files: int) -> None:
+    """The worker dies in the last of all tests."""
     project.makepyfile(
         **{f"test_{number}": "def test_a(): pass\ndef test_b(): pass\n" for number in range(files)},
         test_last="""
@@ -74,6 +54,6 @@ def test_who_takes_the_place_of_a_worker_that_died_ends(project: pytest.Pytester
                 os._exit(9)
         """,
     )
-    done = project.runpytest_subprocess("-n2", f"--dist={dist}", timeout=100)
+    done = project.runpytest_subprocess("-n2", "--dist=loadgroup", timeout=100)
     done.assert_outcomes(passed=2 * files + 1, failed=1)
     assert Path(project.path / "died").exists()

@@ -11,8 +11,6 @@ from tests.support.pages import blocks
 from tests.support.places import ROOT
 from tools import make_api, make_schemas, make_site
 
-pytestmark = pytest.mark.slow  # `./run check` runs it
-
 
 def test_links_of_a_page_lead_to_where_things_are_in_the_site() -> None:
     text = "[five](docs/start/install.md#a) ![page](docs/pictures/ui.png) [all](LICENSE) [x](https://x.y) [h](#h)"

@@ -13,8 +13,6 @@ from packaging.requirements import Requirement
 
 from tools import lock
 
-pytestmark = pytest.mark.slow  # `./run check` runs it
-
 ROOT = Path(__file__).resolve().parents[1]
 PINNED = re.compile(r"^([a-z0-9-]+)==(\S+)( ; .*?)? \\$")
 
@@ -143,27 +141,3 @@ def test_nothing_foreign_is_run_loaded_or_unpacked() -> None:
         for what in dangers(path)
     }
     assert found == set(ALLOWED), sorted(found)
-
-
-@pytest.mark.parametrize(
-    ("text", "danger"),
-    [
-        ("import subprocess\nsubprocess.run('x', shell=True)", "subprocess.run(shell=True)"),
-        ("import os\nos.system('x')", "os.system"),
-        ("from pickle import loads", "import pickle"),
-        ("yaml.load(text)", "yaml.load"),
-        ("yaml.load(text, Loader=yaml.Loader)", "yaml.load"),
-        ("archive.extractall('/')", "archive.extractall"),
-        ("requests.get(url, verify=False)", "requests.get(verify=False)"),
-        ("eval(text)", "eval"),
-    ],
-)
-def test_each_danger_is_noticed(tmp_path: Path, text: str, danger: str) -> None:
-    (tmp_path / "module.py").write_text(text)
-    assert list(dangers(tmp_path / "module.py")) == [danger]
-
-
-def test_what_is_safe_is_no_danger(tmp_path: Path) -> None:
-    text = "yaml.load(text, Loader=SafeLoader)\nsubprocess.run(['x'], shell=False)\nget(verify=True)\nimport json"
-    (tmp_path / "module.py").write_text(text)
-    assert list(dangers(tmp_path / "module.py")) == []

@@ -1,6 +1,6 @@
 """The words of other tools that work here: which commands of the registry each stands for, and how its options map.
 
-Nothing is done here that the registry's commands do not do. Sources: docker's `docker COMMAND --help`, kubectl's
+Pure. Nothing is done here that the registry's commands do not do. Sources: docker's `docker COMMAND --help`, kubectl's
 `kubectl COMMAND --help`, DC/OS' dcos-cli and dcos-core-cli, `gcloud compute accelerator-types list --help`.
 """
 

@@ -1,4 +1,4 @@
-"""JSONPath templates, as `kubectl -o jsonpath=` takes them: text with paths in braces, over one JSON document.
+"""JSONPath templates, as `kubectl -o jsonpath=` takes them: text with paths in braces, over one JSON document. Pure.
 
     {.id}  {[*].id}  {.tasks[0].host}  {.env['A.B']}  {..gpus}  {[?(@.gpus>0)].id}  {.list[1:3]}
     {range [*]}{.id}{"\\t"}{.gpus}{"\\n"}{end}

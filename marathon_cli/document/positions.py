@@ -1,4 +1,4 @@
-"""Where in a JSON text each value stands, so that a problem can point at its line. The text must be valid JSON."""
+"""Positions of the values of a JSON text, which must be valid, so that a problem can point at its line. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads YAML as the JSON it stands for, with the place of every key, and without YAML 1.1's surprises; writes it.
+"""Reads YAML as the JSON it stands for, with the place of every key, and without YAML 1.1's surprises; writes it. Pure.
 
 `yes`, `on`, `1:30` and dates are text, as in YAML 1.2's core schema: who writes `NO` as a country means no `false`.
 """

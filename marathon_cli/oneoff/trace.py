@@ -1,4 +1,4 @@
-"""When the stages of a one-off run were done, for whoever asks where its milliseconds go.
+"""When the stages of a one-off run were done, for whoever asks where its milliseconds go. Pure.
 
 `MESOS_GPU_TRACE_FROM=$(date +%s.%N) mesos-gpu run -- true` says them on stderr at the end, in milliseconds since that
 time: what Python and the parsing of words take is in the first.

@@ -1,7 +1,5 @@
 """The part of NVML that is used, as pynvml spells it, and how its errors are read. Imports no NVML."""
 
-# ruff: noqa: D102 (NVML documents its functions)
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

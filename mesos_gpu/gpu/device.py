@@ -1,4 +1,4 @@
-"""What a GPU is to everyone above this room."""
+"""What a GPU is to everyone above this room. Pure."""
 
 from __future__ import annotations
 

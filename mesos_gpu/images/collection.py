@@ -1,4 +1,4 @@
-"""Which images to give up."""
+"""Which images to give up. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a registry asks of us before it answers, and what we may tell it. Bytes and values only.
+"""What a registry asks of us before it answers, and what we may tell it. Bytes and values only. Pure.
 
 Sources: distribution docs/spec/auth/token.md; RFC 7235, section 2.1; Docker's config.json ("auths").
 """

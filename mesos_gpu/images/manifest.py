@@ -1,4 +1,4 @@
-"""What an image is made of: manifests and configs of Docker (v2, schema 2) and OCI, from bytes to values.
+"""What an image is made of: manifests and configs of Docker (v2, schema 2) and OCI, from bytes to values. Pure.
 
 Sources: distribution "manifest v2 schema 2"; OCI image-spec manifest.md, image-index.md, config.md.
 """

@@ -1,4 +1,4 @@
-"""How far a pull is."""
+"""How far a pull is. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The name of an image, as Docker spells it: `[HOST[:PORT]/]REPOSITORY[:TAG][@DIGEST]`.
+"""The name of an image, as Docker spells it: `[HOST[:PORT]/]REPOSITORY[:TAG][@DIGEST]`. Pure.
 
 Source of the grammar: distribution/reference, "reference.go" and "normalize.go".
 """

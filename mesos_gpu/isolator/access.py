@@ -1,4 +1,4 @@
-"""Which devices a container may open: nodes to rules, the same for cgroup v1 and v2."""
+"""Which devices a container may open: nodes to rules, the same for cgroup v1 and v2. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an isolator wants done to a container before it starts: values, in the container's terms."""
+"""What an isolator wants done to a container before it starts: values, in the container's terms. Pure."""
 
 from __future__ import annotations
 

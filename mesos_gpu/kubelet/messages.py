@@ -1,7 +1,7 @@
 """The messages of Kubernetes' device plugin API v1beta1 and PodResources API v1, as classes made from field tables.
 
 Source of names and numbers: kubernetes/kubelet pkg/apis/, deviceplugin/v1beta1/api.proto and podresources/v1/api.proto.
-All are proto3: what has its zero value is not on the wire.
+All are proto3: what has its zero value is not on the wire. Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The flags of mesos-gpu-marathon: Marathon's names and defaults, and a few of our own."""
+"""The flags of mesos-gpu-marathon: Marathon's names and defaults, and a few of our own. Pure."""
 
 from __future__ import annotations
 

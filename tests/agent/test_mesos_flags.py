@@ -179,9 +179,8 @@ def parsed(*words: str, **environ: str) -> dict[str, Any]:
     return parse_flags([*FLAGS, *foreign_flags(OWN)], words, environ)
 
 
-@pytest.mark.parametrize("name", [*DOCUMENTED, *OLD_NAMES])
-def test_every_documented_flag_is_known(name: str) -> None:
-    assert name in parsed()
+def test_every_documented_flag_is_known() -> None:
+    assert {*DOCUMENTED, *OLD_NAMES} - parsed().keys() == set()
 
 
 def test_each_row_is_there_once_and_says_why() -> None:

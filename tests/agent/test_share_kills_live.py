@@ -104,7 +104,7 @@ async def test_nobody_stays_frozen_and_nothing_is_given_twice(agent: LiveAgent) 
                 killed[victim] += 1
         if AGENT in victims:
             assert agent.process is not None
-            await agent.process.wait()
+            await agent.process.ended()
             if len(victims) < 3:  # of all three, the next agent thaws: nobody else is left
                 await agent.until(lambda: not any(map(is_frozen, files)))
             await agent.start("--shared_gpus=2")

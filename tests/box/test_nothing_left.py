@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.box.live import LiveBox, leftovers, nothing_left
+from tests.support.box.live import LiveBox, leftovers
 from tests.support.places import EXAMPLES
 
 pytestmark = pytest.mark.root
@@ -142,18 +142,3 @@ def test_a_run_whose_reader_goes_leaves_no_app(new_box: LiveBox) -> None:
         errors.seek(0)
         assert b"Traceback" not in errors.read()
     assert new_box.ok("app", "list", "-q") == ""
-
-
-def leave_behind(box: LiveBox, folder: Path) -> None:
-    """Bring a box up with a task, and have nobody know of it."""
-    box.up("--gpu_driver=simulated")
-    box.add({"id": "stays", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32})
-    (box.work_dir / "box.json").rename(folder / "lost")
-
-
-def test_what_a_test_leaves_that_failed_is_named_and_ended(tmp_path: Path) -> None:
-    box = LiveBox(tmp_path / "box")
-    with pytest.raises(AssertionError, match="cgroup: ") as told, nothing_left(box):
-        leave_behind(box, tmp_path)
-    assert "process " in str(told.value)
-    assert leftovers(box.work_dir) == []

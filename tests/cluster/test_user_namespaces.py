@@ -105,7 +105,11 @@ echo looked; exec sleep 1000
 """
 
 
-@pytest.mark.parametrize(("user", "uid", "disk"), [("root", 0, FIRST), ("nobody", NOBODY, NOBODY)])
+USERS = [pytest.param("root", 0, FIRST, id="root"), pytest.param("nobody", NOBODY, NOBODY, id="nobody")]
+"""Named, as every worker collects the same names while FIRST differs."""
+
+
+@pytest.mark.parametrize(("user", "uid", "disk"), USERS)
 def test_what_is_fetched_is_the_users(cluster: Cluster, user: str, uid: int, disk: int) -> None:
     plain = cluster.folder / "plain"
     plain.write_text("plain\n")

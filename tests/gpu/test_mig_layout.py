@@ -87,9 +87,10 @@ def test_what_is_no_division_is_refused(text: str) -> None:
         read_wanted(text)
 
 
-@pytest.mark.parametrize(
-    "model", ["A30", *(pytest.param(name, marks=pytest.mark.slow) for name in MODELS if name != "A30")]
-)
+PROOF = [pytest.mark.slow, pytest.mark.proof("mesos_gpu/gpu/mig_layout.py", "mesos_gpu/gpu/mig_models.py")]
+
+
+@pytest.mark.parametrize("model", ["A30", *(pytest.param(name, marks=PROOF) for name in MODELS if name != "A30")])
 def test_every_state_with_anything_in_use_is_divided_exactly_as_trying_all_says(model: str) -> None:
     # What matters of those in use is which slices they take and how many of each profile there are.
     profiles = MODELS[model]

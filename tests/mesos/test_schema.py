@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from typing import Any
@@ -31,40 +32,46 @@ def default_of(field: FieldDescriptor) -> Any:
     )
 
 
-@pytest.mark.parametrize("type_name", ALL)
-def test_a_type_has_the_fields_of_its_descriptor(type_name: str) -> None:
-    fields = schema.fields_of(type_name)
-    described = pool().FindMessageTypeByName(type_name).fields
-    assert [(field.number, field.name) for field in fields] == [(field.number, field.name) for field in described]
-    for field, its in zip(fields, described, strict=True):
-        assert (LABELS[field.label] == 3, LABELS[field.label] == 2) == (its.is_repeated, its.is_required)
-        assert (field.default, type(field.default)) == (default_of(its), type(default_of(its)))
-        entry = its.message_type
-        assert field.is_map == (entry is not None and bool(entry.GetOptions().map_entry))
-        if entry is not None:
-            assert field.type == entry.full_name
-            assert schema.is_message(field.type) == (field.type != schema.DURATION)
-        elif its.enum_type is not None:
-            assert (field.type, schema.is_enum(field.type)) == (its.enum_type.full_name, True)
-        else:
-            assert SCALARS[field.type] == its.type
+def test_every_type_has_the_fields_of_its_descriptor() -> None:
+    for type_name in ALL:
+        fields = schema.fields_of(type_name)
+        described = pool().FindMessageTypeByName(type_name).fields
+        numbered = [(field.number, field.name) for field in fields]
+        assert numbered == [(field.number, field.name) for field in described], type_name
+        for field, its in zip(fields, described, strict=True):
+            check_field(f"{type_name}.{field.name}", field, its)
 
 
-@pytest.mark.parametrize("type_name", ENUMS)
-def test_an_enum_has_the_numbers_of_its_descriptor(type_name: str) -> None:
-    values = pool().FindEnumTypeByName(type_name).values
-    assert schema.numbers_of(type_name) == {value.name: value.number for value in values}
-    assert messages.enum_names(type_name) == {value.name for value in values}
+def check_field(name: str, field: schema.Field, its: FieldDescriptor) -> None:
+    """Compare a row of the table with the library's descriptor; `name` is shown if they differ."""
+    assert (LABELS[field.label] == 3, LABELS[field.label] == 2) == (its.is_repeated, its.is_required), name
+    assert (field.default, type(field.default)) == (default_of(its), type(default_of(its))), name
+    entry = its.message_type
+    assert field.is_map == (entry is not None and bool(entry.GetOptions().map_entry)), name
+    if entry is not None:
+        assert field.type == entry.full_name, name
+        assert schema.is_message(field.type) == (field.type != schema.DURATION), name
+    elif its.enum_type is not None:
+        assert (field.type, schema.is_enum(field.type)) == (its.enum_type.full_name, True), name
+    else:
+        assert SCALARS[field.type] == its.type, name
 
 
-@pytest.mark.parametrize("type_name", TYPES)
-def test_c_has_the_names_of_a_plan(type_name: str) -> None:
+def test_every_enum_has_the_numbers_of_its_descriptor() -> None:
+    for type_name in ENUMS:
+        values = pool().FindEnumTypeByName(type_name).values
+        assert schema.numbers_of(type_name) == {value.name: value.number for value in values}, type_name
+        assert messages.enum_names(type_name) == {value.name for value in values}, type_name
+
+
+def test_the_compiled_codec_has_the_names_of_every_plan() -> None:
     codec.needed()
-    for v1 in (False, True):
+    for type_name, v1 in itertools.product(TYPES, (False, True)):
+        if (type_name, v1) == ("mesos.scheduler.Call.Subscribe", True):
+            continue
         plan = plan_of(type_name, v1=v1)
         names = {row[1] for row in compiled.rows(type_name, v1)}
-        if (type_name, v1) != ("mesos.scheduler.Call.Subscribe", True):
-            assert names == {*plan._plan_writes(), *plan._absent}
+        assert names == {*plan._plan_writes(), *plan._absent}, (type_name, v1)
 
 
 def test_a_type_that_is_not_there_is_said_as_by_the_library() -> None:

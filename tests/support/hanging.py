@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadFileScheduling, LoadGroupScheduling, LoadScopeScheduling
+from xdist.scheduler import LoadGroupScheduling, LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 AGAIN_S = 60.0
@@ -65,15 +65,14 @@ class _Ended(LoadScopeScheduling):
                 self._reschedule(node)
 
 
-class _ByFile(_Ended, LoadFileScheduling):
-    pass
-
-
 class _ByGroup(_Ended, LoadGroupScheduling):
-    pass
+    """Assigns whole groups (`xdist_group`), and whole files where a test has no group."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        in_group = nodeid.rfind("@") > nodeid.rfind("]")
+        return nodeid.rpartition("@")[2] if in_group else nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
-    made = {"loadfile": _ByFile, "loadgroup": _ByGroup}.get(config.getvalue("dist"))
-    return made and made(config, log)
+    return _ByGroup(config, log) if config.getvalue("dist") == "loadgroup" else None

@@ -13,7 +13,7 @@ PROFILES = {"fast": 0.1, "ci": 1.0, "deep": 20.0}
 def register_profiles() -> None:
     """Make the profiles known to Hypothesis. No example has a deadline: a busy machine is no fault of the code."""
     for name, times in PROFILES.items():
-        # The fast tests are measured (./run coverage): the same examples each time, so that a figure means something.
+        # `./run test fast` gives the same result each time.
         settings.register_profile(
             name, deadline=None, max_examples=round(times * USUAL), print_blob=True, derandomize=name == "fast"
         )

@@ -1,18 +1,20 @@
-"""Which branches the tests take, by room: `python -m tests.support.rooms REPORT`, of `coverage json`.
+"""Branch coverage by package, for `./run coverage`. Pure code (tests/support/purity.py) must have a minimum of it.
 
-Exit status 1 when a room of deciding code has less than it must have. The contracts `What decides does not act` of
-pyproject.toml say which rooms decide.
+Loaded by tests/conftest.py. pytest's workers measure, and the process that started them reports above its summary.
 """
 
 from __future__ import annotations
 
 import json
-import sys
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.support import walls
+import coverage
+import pytest
+
+from tests.support import purity
 
 AT_LEAST = 95.0
 OTHERS = "deciding modules of other rooms"
@@ -61,11 +63,10 @@ def lines(rooms: list[Taken]) -> Iterator[str]:
 
 
 def _room(module: str) -> tuple[bool, str]:
-    rooms, modules = walls.deciding_rooms(), walls.deciding_modules()
-    for room in rooms:
+    for room in purity.pure_packages():
         if f"{module}.".startswith(f"{room}."):
             return True, room
-    if module in modules:
+    if module in purity.pure_modules():
         return True, OTHERS
     parts = module.split(".")
     return False, ".".join(parts[: 3 if parts[1:2] and parts[1] in ("agent", "container", "marathon", "master") else 2])
@@ -76,7 +77,28 @@ def _first_those_that_decide(entry: tuple[tuple[bool, str], list[int]]) -> tuple
     return not decides, room
 
 
-if __name__ == "__main__":
-    found = by_room(json.loads(Path(sys.argv[1]).read_text()))
-    print("\n".join(lines(found)))
-    sys.exit(any(one.too_few for one in found))
+def measured() -> Mapping[str, Any]:
+    """Return coverage.py's report on what all workers of this run have measured."""
+    collected = coverage.Coverage()
+    folder = Path(collected.config.data_file).parent
+    collected.combine([str(folder)])
+    collected.json_report(outfile=str(folder / "report.json"))
+    return json.loads((folder / "report.json").read_text())  # type: ignore[no-any-return]
+
+
+_found: list[Taken] = []
+
+
+@pytest.hookimpl(trylast=True)  # when the workers have ended, and have written what they measured
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if os.environ.get("MEASURED") and not hasattr(session.config, "workerinput"):
+        _found.extend(by_room(measured()))
+        if any(one.too_few for one in _found) and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _found:
+        terminalreporter.section("branches and lines taken, by package")
+    for one, line in zip(_found, lines(_found), strict=True):
+        terminalreporter.write_line(line, red=one.too_few)

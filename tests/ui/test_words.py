@@ -6,8 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 STATIC = Path(__file__).parents[2] / "mesos_gpu" / "ui" / "static"
 
 
@@ -51,13 +49,12 @@ def test_both_languages_have_the_same_keys() -> None:
     assert EN.keys() == ZH.keys()
 
 
-@pytest.mark.parametrize("key", EN)
-def test_a_sentence_has_the_same_values_in_both_languages(key: str) -> None:
+def test_each_message_has_the_same_placeholders_in_both_languages() -> None:
     def names(text: str) -> set[str]:
         return set(re.findall(r"\{(\w+)", text))
 
-    assert names(EN[key]) == names(ZH[key])
-    assert ZH[key].strip()
+    differing = {key: (EN[key], ZH[key]) for key in EN if names(EN[key]) != names(ZH[key]) or not ZH[key].strip()}
+    assert differing == {}
 
 
 def test_chinese_is_chinese() -> None:

@@ -1,4 +1,4 @@
-"""What a MasterInfo says about where the master is."""
+"""What a MasterInfo says about where the master is. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Marathon counts and measures, under the names that Marathon has for it since 1.7.
+"""What Marathon counts and measures, under the names that Marathon has for it since 1.7. Pure.
 
 Source: Marathon docs/docs/metrics.md; Dropwizard Metrics for the shape of /metrics, and the weights of the rates of a
 meter.

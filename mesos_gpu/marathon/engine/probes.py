@@ -1,4 +1,4 @@
-"""Which checks Marathon has to run now: of running tasks their health; of new ones, whether they are ready."""
+"""Which checks Marathon has to run now: of running tasks their health; of new ones, whether they are ready. Pure."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ import pytest
 from tests.support.doors.bank import Bank
 from tests.support.doors.podman import Podman
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.xdist_group("engine")]
 
 
 @pytest.fixture
-def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
-    made = Podman(tmp_path_factory.mktemp("podman"))
+def podman() -> Iterator[Podman]:
+    made = Podman()
     try:
         made.make_image()
         yield made

@@ -198,10 +198,8 @@ async def test_another_machines_plugin_is_asked_through_ssh(
     assert "Error: ssh made no tunnel to the plugin" in refused.stderr
 
 
-async def test_podman_has_the_volume_without_a_daemon(
-    asking: Engine, bank: Bank, plugin: Plugin, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    podman = Podman(tmp_path_factory.mktemp("podman"))
+async def test_podman_has_the_volume_without_a_daemon(asking: Engine, bank: Bank, plugin: Plugin) -> None:
+    podman = Podman()
     podman.configure(f'[engine.volume_plugins]\n"nvidia-docker" = "{asking.plugins}/nvidia-docker.sock"\n')
     try:
         await asyncio.to_thread(podman.make_image)

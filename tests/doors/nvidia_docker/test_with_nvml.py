@@ -19,6 +19,7 @@ import pytest
 from mesos_gpu.simulated.libraries import NVML, simulated_library
 from tests.support.agent.live import LiveAgent, new_master
 from tests.support.doors.golden import INFO_TEXT, STATUS_TEXT
+from tests.support.forked import Service, executed
 
 pytestmark = pytest.mark.root
 
@@ -47,9 +48,9 @@ echo "$@" >>{calls}
 class Machine(LiveAgent):
     """An agent on a machine with two cards that NVML knows."""
 
-    def command(self, *flags: str) -> list[str]:
-        words = super().command("--gpu_driver=nvml", *flags)
-        return ["unshare", "-m", "sh", "-c", OWN_DEV, str(self.folder), *words]
+    def launch(self, log: int, *flags: str) -> Service:
+        words = self.command("--gpu_driver=nvml", *flags)
+        return executed(["unshare", "-m", "sh", "-c", OWN_DEV, str(self.folder), *words], log)
 
     def answers(self, **more: object) -> None:
         """Have NVML say this of the first card from now on; the second says little."""

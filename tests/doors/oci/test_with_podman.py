@@ -13,7 +13,7 @@ import pytest
 from tests.support.doors.bank import Bank
 from tests.support.doors.podman import Podman
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.xdist_group("engine")]
 
 
 def install(door: str, folder: Path, bank: Bank) -> str:
@@ -25,11 +25,9 @@ def install(door: str, folder: Path, bank: Bank) -> str:
     return done.stdout
 
 
-async def test_podmans_hook_takes_what_the_environment_asks_for(
-    bank: Bank, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+async def test_podmans_hook_takes_what_the_environment_asks_for(bank: Bank, tmp_path: Path) -> None:
     await asyncio.to_thread(install, "podman", tmp_path, bank)
-    podman = Podman(tmp_path_factory.mktemp("podman"))
+    podman = Podman()
     podman.configure(f'[engine]\nhooks_dir = ["{tmp_path}/hooks"]\n')
     try:
         await asyncio.to_thread(podman.make_image)
@@ -49,12 +47,10 @@ async def test_podmans_hook_takes_what_the_environment_asks_for(
         podman.stop()
 
 
-async def test_podman_finds_the_hook_file_where_it_looks_by_itself(
-    bank: Bank, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+async def test_podman_finds_the_hook_file_where_it_looks_by_itself(bank: Bank, tmp_path: Path) -> None:
     # A copy of its own of that place: the machine's is left as it is, whatever happens here.
     place = Path("/usr/share/containers")
-    podman = Podman(tmp_path_factory.mktemp("podman"), [place])
+    podman = Podman([place])
     words = ["podman", f"--prefix={tmp_path}/bin", f"--settings={tmp_path}/doors.json", f"--agent={bank.url}"]
     try:
         said = await asyncio.to_thread(podman.beside, sys.executable, "-m", "marathon_cli", "door", "install", *words)

@@ -20,6 +20,8 @@ KNOWN_PLAIN = (535, 692, 701, 720, 785, 827, 948, 1021)
 """Seeds of clusters on which an app once did not start by what was advised, or nothing was."""
 
 
+@pytest.mark.slow
+@pytest.mark.proof("mesos_gpu/marathon", "mesos_gpu/master", "mesos_gpu/placement", "mesos_gpu/queueing")
 @pytest.mark.timeout(900)
 def test_what_is_advised_starts_the_app_and_no_smaller_change_does() -> None:
     """Advice is held against the cores of a master and a Marathon, and against every other change."""

@@ -18,6 +18,7 @@ from tests.support.mesos_documents import TYPES
 from tests.support.places import ROOT
 from tools import make_codec
 
+PROOF = pytest.mark.proof("native", "mesos_gpu/mesos/codec", "tools/make_codec.py")
 SANITIZED = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
@@ -43,6 +44,7 @@ def tortured(folder: Path, preloaded: str, rounds: int) -> subprocess.CompletedP
 
 
 @pytest.mark.slow
+@PROOF
 @pytest.mark.timeout(900)
 def test_it_looks_at_no_byte_that_is_not_its_own(tmp_path: Path) -> None:
     preloaded = sanitizer()
@@ -55,6 +57,7 @@ def test_it_looks_at_no_byte_that_is_not_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@PROOF
 def test_the_sanitizer_would_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the one comparison left out that keeps the reader in its message."""
     preloaded = sanitizer()

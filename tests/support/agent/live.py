@@ -18,6 +18,7 @@ import aiohttp
 from mesos_gpu.mesos.messages import devolve
 from mesos_gpu.mesos.tasks import is_terminal
 from tests.fakes.master import ScriptedMaster
+from tests.support import forked
 from tests.support.agent.documents import AGENT_ID, ALL_CAPABILITIES, framework, task
 from tests.support.box.live import PLAYER, PLAYS_ON_S
 from tests.support.patience import TIMES
@@ -34,14 +35,15 @@ class LiveAgent:
         self.cgroups_root = f"mesos-test-{uuid.uuid4().hex[:12]}"
         self.ready = folder / "ready.json"
         self.log = folder / "agent.log"
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: forked.Service | None = None
         self.port = 0
 
     def command(self, *flags: str) -> list[str]:
+        """Return the command line of the program that `start` forks."""
+        return [sys.executable, "-m", "mesos_gpu.agent.service", *self.flags(*flags)]
+
+    def flags(self, *flags: str) -> list[str]:
         return [
-            sys.executable,
-            "-m",
-            "mesos_gpu.agent.service",
             f"--master={self.master.pid.ip}:{self.master.pid.port}",
             f"--port={self.port}",
             f"--work_dir={self.folder / 'work'}",
@@ -54,13 +56,16 @@ class LiveAgent:
             *flags,
         ]
 
+    def launch(self, log: int, *flags: str) -> forked.Service:
+        return forked.start("mesos_gpu.agent.service", self.flags(*flags), log)
+
     async def start(self, *flags: str) -> None:
         """Start the agent and wait until the master knows it; a later start keeps the port of the first."""
         self.ready.unlink(missing_ok=True)
         registrations = self._registrations()
         with self.log.open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(*self.command(*flags), stdout=log, stderr=log)
-        ended = asyncio.ensure_future(self.process.wait())
+            self.process = self.launch(log.fileno(), *flags)
+        ended = asyncio.ensure_future(self.process.ended())
         known = asyncio.ensure_future(self.master.until(lambda: self._registrations() > registrations, PATIENCE_S))
         await asyncio.wait([ended, known], return_when=asyncio.FIRST_COMPLETED)
         assert not ended.done(), self.log.read_text()
@@ -74,11 +79,11 @@ class LiveAgent:
         """Send a signal to the agent and return its exit status."""
         assert self.process is not None
         self.process.send_signal(number)
-        return await asyncio.wait_for(self.process.wait(), PATIENCE_S)
+        return await asyncio.wait_for(self.process.ended(), PATIENCE_S)
 
     @property
     def alive(self) -> bool:
-        return self.process is not None and self.process.returncode is None
+        return self.process is not None and self.process.poll() is None
 
     async def end(self) -> None:
         """Kill whatever runs; a dead agent is started once more for that."""

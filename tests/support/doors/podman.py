@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,8 @@ RUN = ("--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"
 class Podman:
     """One store. `cdi` is what podman has at /run/cdi; of the machine's folders `own` it has copies of its own."""
 
-    def __init__(self, folder: Path, own: Sequence[Path] = ()) -> None:
+    def __init__(self, own: Sequence[Path] = ()) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="podman-"))  # --runroot has 50 characters at most
         self.folder, self.cdi = folder, folder / "cdi"
         self._own = {path: folder / "own" / str(at) for at, path in enumerate(own)}
         for path, copy in self._own.items():
@@ -61,6 +63,7 @@ class Podman:
             time.sleep(0.05)
         with contextlib.suppress(OSError):
             Path("/run/cdi").rmdir()
+        shutil.rmtree(self.folder, ignore_errors=True)
         left = [str(path) for path in Path("/sys/fs/cgroup").glob(f"*{self.cgroup}")]
         left += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(self.folder) in line]
         assert left == [], left
