@@ -130,7 +130,7 @@ class FakeContainerizer:
     async def enter(self, config: SessionConfig) -> Attachment:
         raise NotFound(config.container_id)
 
-    async def send_signal(self, container_id: str, number: int) -> None:
+    async def send_signal(self, container_id: str, number: int, grace_s: float | None = None) -> None:
         if container_id not in self.running:
             raise NotFound(container_id)
         self.end(container_id, Termination(signal=number))

@@ -100,10 +100,10 @@ class SharedContainers:
         async with self._turns.entered(config.container_id):
             return await self._containers.enter(config)
 
-    async def send_signal(self, container_id: ContainerId, number: int) -> None:
+    async def send_signal(self, container_id: ContainerId, number: int, grace_s: float | None = None) -> None:
         """Send a signal, which arrives at once."""
         async with self._turns.entered(container_id):
-            await self._containers.send_signal(container_id, number)
+            await self._containers.send_signal(container_id, number, grace_s)
 
     def record(self, container_id: ContainerId) -> Record:
         """Return what is on record of one that runs."""

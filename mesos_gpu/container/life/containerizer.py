@@ -26,7 +26,7 @@ from mesos_gpu.container.life.bounds import Bounds
 from mesos_gpu.container.life.changing import Changer
 from mesos_gpu.container.life.execution import Execution, Executor
 from mesos_gpu.container.life.following import Follower
-from mesos_gpu.container.life.killing import Killer
+from mesos_gpu.container.life.killing import SIGNAL_GRACE_S, Killer
 from mesos_gpu.container.life.launching import Launcher
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Provisioner
@@ -91,7 +91,7 @@ class Containerizer:
         self._releaser = Releaser(cgroups, conmon, bundles)
         self._containers: dict[ContainerId, LiveContainer] = {}
         self._ended: dict[ContainerId, Termination] = {}
-        self._killer = Killer(cgroups, self._containers)
+        self._killer = Killer(cgroups, self._containers, checkpoints)
         self._bounds = Bounds(cgroups, self._killer, disk)
         cfs_quota, live = host.cfs_quota, self._containers
         self._changer = Changer(
@@ -173,6 +173,7 @@ class Containerizer:
             container.board = await terminals.connect(self._bundles / record.container_id)
         self._containers[record.container_id] = container
         self._executor.end_strays(record.container_id, self._bundles / record.container_id)
+        self._killer.take_up(container)
         self._follower.follow(container)
 
     async def launch(
@@ -331,8 +332,10 @@ class Containerizer:
         joined = self._networks.joined(top_level(container_id))
         return None if joined is None else joined.namespace
 
-    async def send_signal(self, container_id: ContainerId, number: int) -> None:
+    async def send_signal(self, container_id: ContainerId, number: int, grace_s: float | None = None) -> None:
         """Send a signal to the first process of a container, SIGTERM to all of them, as `kill` does.
+
+        `grace_s` is how long after SIGTERM the other processes may outlive the first; None: SIGNAL_GRACE_S.
 
         Raises NotFound for a container that is unknown or has ended, BadInput for a number that is not a signal.
         """
@@ -348,7 +351,9 @@ class Containerizer:
             raise NotFound(f"Container {container_id} cannot be found (or is already killed)")
         if what is signal.SIGKILL:
             self._killer.kill_now(container)
-        elif what is signal.SIGTERM or container.record.session:
+        elif what is signal.SIGTERM:
+            self._killer.terminate(container, SIGNAL_GRACE_S if grace_s is None else grace_s)
+        elif container.record.session:
             self._killer.signal_all(container, what)
         else:
             container.init.kill(what)
