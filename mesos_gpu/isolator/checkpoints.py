@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -13,30 +12,10 @@ import msgspec
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.mesos.ids import ContainerId
 
 _SUFFIX = ".json"
-
-
-@dataclass(frozen=True, slots=True)
-class HeldGpu:
-    """One GPU as it was when it was given: what the container can open, and which device that was.
-
-    `minor` is that of its node; `caps` are those of a MIG instance's nodes under /dev/nvidia-caps.
-    """
-
-    minor: int
-    uuid: str
-    caps: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, gpu: Gpu) -> HeldGpu:
-        """Return `gpu` as it is recorded."""
-        return cls(gpu.minor, gpu.uuid, () if gpu.mig is None else tuple(node.minor for node in gpu.mig.nodes))
-
-    def opens(self, gpu: Gpu) -> bool:
-        """Return whether who was given this one can use `gpu`, which may have come in its place since."""
-        return gpu.minor == self.minor and set(HeldGpu.of(gpu).caps) <= set(self.caps)
 
 
 class _Document(msgspec.Struct):
@@ -55,14 +34,14 @@ class Checkpoints:
     def __init__(self, directory: Path, boot_id: str | None = None) -> None:
         self._directory, self._boot_id = directory, boot_id
 
-    def save(self, container_id: ContainerId, gpus: Iterable[Gpu]) -> None:
-        """Record that the container holds `gpus`; it lasts when this returns, as long as containers do.
+    def save(self, container_id: ContainerId, gpus: Iterable[Gpu], lost: Iterable[HeldGpu] = ()) -> None:
+        """Record that the container holds `gpus`, and was given `lost` ones; it lasts as long as containers do.
 
         Raises BadInput when the id cannot be a file's name, Unavailable when the file cannot be written (and then the
         record is as it was).
         """
         path = self._path(container_id)
-        held = [HeldGpu.of(gpu) for gpu in sorted(gpus)]
+        held = [*map(HeldGpu.of, sorted(gpus)), *sorted(lost, key=lambda was: was.uuid)]
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             durable = self._boot_id is None
@@ -72,6 +51,11 @@ class Checkpoints:
         if not durable:
             with suppress(OSError):
                 self._older(path).unlink(missing_ok=True)
+
+    def has(self, container_id: ContainerId) -> bool:
+        """Return whether the container is on record. Raises BadInput."""
+        path = self._path(container_id)
+        return path.exists() or self._older(path).exists()
 
     def remove(self, container_id: ContainerId) -> None:
         """Forget the container; nothing happens when it has no record. Raises Unavailable, BadInput.

@@ -10,12 +10,13 @@ from types import MappingProxyType
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, DeviceError, MesosGpuError, NotFound, Unavailable
 from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuDriver, GpuUsage
 from mesos_gpu.isolator.access import gpu_nodes, rule_for
-from mesos_gpu.isolator.checkpoints import Checkpoints, HeldGpu
+from mesos_gpu.isolator.checkpoints import Checkpoints
 from mesos_gpu.isolator.identity import is_nested, top_level
 from mesos_gpu.isolator.injection import NEEDED_LABEL, NO_DEVICES, VISIBLE_DEVICES, ImageManifest, should_inject
 from mesos_gpu.isolator.live_access import LiveAccess, RunningAccess
 from mesos_gpu.isolator.plan import Change, LaunchPlan
 from mesos_gpu.isolator.pool import Choice, GpuPool
+from mesos_gpu.isolator.reach import HeldGpu, blocked, lost, numbers, own_numbers, revoked, settle, stale
 from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.ids import ContainerId
 
@@ -51,6 +52,10 @@ class NvidiaGpuIsolator:
         self._live_access: dict[ContainerId, LiveAccess] = {}
         self._unsure: set[ContainerId] = set()  # containers whose access or records may not be as they are held
         self._lent: dict[ContainerId, frozenset[Gpu]] = {}
+        self._lost: dict[ContainerId, frozenset[HeldGpu]] = {}
+        """What containers and borrowers were given and do not hold any more, because the driver lists it no longer."""
+        self._ghosts = False
+        """Whether some of the GPUs that are held or lent are not listed by the driver any more."""
 
     @property
     def total(self) -> frozenset[Gpu]:
@@ -98,19 +103,95 @@ class NvidiaGpuIsolator:
         """The driver's files, None where there are none."""
         return self._volume
 
-    def manage(self, gpus: Iterable[Gpu]) -> None:
-        """Have these GPUs from now on, for MIG instances come and go; who holds one keeps it.
+    @property
+    def lost(self) -> Mapping[ContainerId, frozenset[str]]:
+        """The UUIDs of the GPUs that each container was given and does not hold any more: they do not exist now."""
+        return {
+            name: frozenset(was.uuid for was in gone) for name, gone in self._lost.items() if name not in self._lent
+        }
 
-        Raises Conflict when one that is held is not among them.
+    @property
+    def unreplaced(self) -> int:
+        """How many GPUs containers were given that do not exist now, and in whose place no other has come."""
+        lost = (was for name, gone in self._lost.items() if name not in self._lent for was in gone)
+        return sum(not was.replaced for was in lost)
+
+    @property
+    def blocked(self) -> frozenset[str]:
+        """The UUIDs of free GPUs that are given to no container, because one that does not hold them can open them."""
+        return self._pool.blocked
+
+    def stale(self) -> Mapping[ContainerId, frozenset[DeviceNode]]:
+        """Return the nodes that containers can open and that belong to no GPU which they hold: see `revoke`."""
+        found = {name: self._stale(name) for name in self._lost if name not in self._lent}
+        return {name: nodes for name, nodes in found.items() if nodes}
+
+    def reachable(self, gpu: Gpu) -> bool:
+        """Return whether a container, or a holder outside Mesos, can open a GPU that has been taken from it."""
+        nodes = frozenset[DeviceNode]().union(*map(self._stale, self._lost))
+        return not own_numbers(gpu).isdisjoint(numbers(nodes))
+
+    def manage(self, gpus: Iterable[Gpu]) -> None:
+        """Have these GPUs from now on, for MIG instances come and go.
+
+        A MIG instance that a container holds and that is not among them is `lost`; its holder can open its nodes until
+        `revoke`, and until then no GPU with these nodes is given. A whole GPU, and what is lent, stays with its holder.
         """
-        pool = GpuPool(gpus, choice=self._pool.choice)
+        there = {gpu.uuid: gpu for gpu in gpus}
+        stays = {
+            gpu
+            for holder, held in self._pool.held.items()
+            for gpu in held
+            if gpu.uuid in there or gpu.mig is None or holder in self._lent
+        }
+        uuids, parts = {gpu.uuid for gpu in stays}, {gpu.minor for gpu in stays if gpu.mig is not None}
+        # A whole GPU of which an instance is still lent is out of MIG mode: it can wait for the end of the lease.
+        new = (
+            gpu for gpu in there.values() if gpu.uuid not in uuids and (gpu.mig is not None or gpu.minor not in parts)
+        )
+        pool = GpuPool([*stays, *new], choice=self._pool.choice)
         pool.withdrawn = self._pool.withdrawn
         for holder, held in self._pool.held.items():
-            pool.take(holder, held)
-        self._pool = pool
+            pool.take(holder, held & stays)
+            gone = frozenset(map(HeldGpu.of, held - stays))
+            self._lose(holder, gone)
+        self._pool, self._ghosts = pool, any(gpu.uuid not in there for gpu in stays)
+        self._block()
 
-    def lend(self, name: str, gpus: Collection[Gpu]) -> None:
+    def revoke(self, container_id: ContainerId, shares: Collection[Gpu] = ()) -> Change:
+        """Deny a container what it can open and does not hold; a running one cannot open it on return.
+
+        `shares` are the cards of which it has a part. Other containers can be given the numbers then, unless a process
+        has one of them open: that raises Conflict, and is to be tried again. Raises NotFound for a container that is
+        unknown or has ended, ContainerError when the kernel refuses, Unavailable when a record cannot be written.
+        """
+        holds = self._holds(container_id)
+        keeps = holds.union(shares)
+        closed = tuple(sorted(self._stale(container_id, keeps), key=lambda node: (node.major, node.minor)))
+        change = Change((), (), (), closed, self._plan(keeps, False, _NO_LABELS))
+        live_access = self._live_access.get(container_id)
+        in_use: frozenset[DeviceNode] = frozenset()
+        if live_access is not None:
+            live_access.change(change.plan.nodes, opened=(), closed=closed)
+            in_use = live_access.using(closed)
+        gone = revoked(self._lost.get(container_id, frozenset()), in_use)
+        if holds or self._checkpoints.has(container_id):
+            self._checkpoints.save(container_id, holds, gone)
+        self._lost[container_id] = gone
+        self._block()
+        if any(not was.closed for was in gone):
+            raise Conflict(f"container {container_id} has {', '.join(sorted(node.path for node in in_use))} open")
+        return change
+
+    def note_lost(self, container_id: ContainerId, lost: Collection[HeldGpu]) -> None:
+        """Take note of GPUs that a container, or the holder of a lease, was given and does not hold any more."""
+        self._lose(container_id, lost)
+        self._block()
+
+    def lend(self, name: str, gpus: Collection[Gpu], lost: Collection[HeldGpu] = ()) -> None:
         """Give free GPUs to a holder outside Mesos; who it is, and the record of it, is the caller's affair.
+
+        It was given the `lost` ones, too, and can still open their nodes: no GPU with these is given until its end.
 
         Also before `recover`, which keeps what is lent. Raises Conflict when one is not free, or the name is taken.
         """
@@ -119,12 +200,16 @@ class NvidiaGpuIsolator:
             raise Conflict(f"GPUs are lent under the name {name} already")
         self._pool.take(borrower, gpus)
         self._lent[borrower] = frozenset(gpus)
+        self._lose(borrower, lost)
+        self._block()
 
     def take_back(self, name: str) -> None:
         """Free what was lent under a name; an unknown one is not an error."""
         borrower = ContainerId(_LENT + name)
         if self._lent.pop(borrower, None) is not None:
             self._pool.release(borrower)
+            self._lost.pop(borrower, None)
+            self._block()
 
     def plan_for(self, gpus: Collection[Gpu]) -> LaunchPlan:
         """Return what a container with an image needs to use these GPUs, whoever holds them."""
@@ -141,18 +226,25 @@ class NvidiaGpuIsolator:
         for borrower, lent in self._lent.items():
             pool.take(borrower, lent)
         recorded = self._checkpoints.load()
+        lent = frozenset[Gpu]().union(*self._lent.values())
+        held = settle(recorded, self.total - lent)
+        gone = {name: self._lost[name] for name in self._lent if name in self._lost}
         for container_id, was_held in sorted(recorded.items()):
-            gpus = self._still_here(container_id, was_held)
+            gpus = held[container_id]
+            _report_lost(container_id, was_held, gpus)
             try:
                 pool.take(container_id, gpus)
             except Conflict as error:
                 raise Unavailable(f"container {container_id} is on record with another's GPUs: {error}") from error
+            if missing := lost(was_held, gpus):
+                gone[container_id] = missing
         for container_id in live:
             if not is_nested(container_id):
                 pool.take(container_id, ())
-        self._pool = pool
+        self._pool, self._lost = pool, gone
         self._live_access.clear()
         self._unsure = set(pool.held).difference(self._lent)
+        self._block()
         return frozenset(recorded) - frozenset(live)
 
     def prepare(
@@ -192,6 +284,7 @@ class NvidiaGpuIsolator:
                 self._checkpoints.save(container_id, given)
                 undo.pop_all()
         self._pool.take(container_id, given)
+        self._block()
         return self._plan(given, image, labels)
 
     def isolate(self, container_id: ContainerId, pid: int) -> None:
@@ -279,8 +372,10 @@ class NvidiaGpuIsolator:
             return
         self._checkpoints.remove(container_id)
         self._pool.release(container_id)
+        self._lost.pop(container_id, None)
         self._live_access.pop(container_id, None)
         self._unsure.discard(container_id)
+        self._block()
 
     def _grow(self, container_id: ContainerId, holds: frozenset[Gpu], more: int) -> Change:
         given = self._pool.choose(more)
@@ -292,6 +387,7 @@ class NvidiaGpuIsolator:
                 undo.pop_all()
         if given:
             self._pool.take(container_id, given)
+            self._block()
         live_access = self._live_access.get(container_id)
         if live_access is not None:
             try:
@@ -322,6 +418,7 @@ class NvidiaGpuIsolator:
             _log.error("container %s may open GPUs it was not given, and so holds them: %s", container_id, error)
         else:
             self._pool.give_back(container_id, change.added)
+            self._block()
 
     def _shrink(
         self, container_id: ContainerId, holds: frozenset[Gpu], count: int, release: Collection[Gpu] | None
@@ -343,6 +440,7 @@ class NvidiaGpuIsolator:
         self._record(container_id, holds - leaving)
         self._unsure.discard(container_id)
         self._pool.give_back(container_id, leaving)
+        self._block()
         return change
 
     def _idle(self, container_id: ContainerId, holds: frozenset[Gpu], count: int) -> frozenset[Gpu]:
@@ -361,8 +459,9 @@ class NvidiaGpuIsolator:
         return holds
 
     def _record(self, container_id: ContainerId, gpus: frozenset[Gpu]) -> None:
-        if gpus:
-            self._checkpoints.save(container_id, gpus)
+        gone = self._lost.get(container_id, frozenset())
+        if gpus or gone:
+            self._checkpoints.save(container_id, gpus, gone)
         else:
             self._checkpoints.remove(container_id)
 
@@ -415,19 +514,34 @@ class NvidiaGpuIsolator:
             plan=self._plan(after, False, _NO_LABELS),
         )
 
-    def _still_here(self, container_id: ContainerId, was_held: Collection[HeldGpu]) -> frozenset[Gpu]:
-        """Return the GPUs that the container can open now: those with the device numbers it was given."""
-        here: set[Gpu] = set()
-        for was in was_held:
-            openable = [gpu for gpu in self.total if was.opens(gpu)]
-            same = [gpu for gpu in openable if gpu.uuid == was.uuid]
-            if not openable:
-                _log.warning("GPU %s of container %s is no longer managed here", was.uuid, container_id)
-            elif not same:
-                found = ", ".join(gpu.uuid for gpu in openable)
-                _log.warning("container %s was given GPU %s, which is now %s", container_id, was.uuid, found)
-            here.update(openable)
-        return frozenset(here)
+    def _stale(self, holder: ContainerId, keeps: Collection[Gpu] = ()) -> frozenset[DeviceNode]:
+        gone = self._lost.get(holder, frozenset())
+        if not gone:
+            return frozenset()
+        majors = {node.major for gpu in self.total if gpu.mig is not None for node in gpu.mig.nodes}
+        return stale(gone, (self._pool.held_by(holder) or frozenset()).union(keeps), majors)
+
+    def _lose(self, holder: ContainerId, gone: Collection[HeldGpu]) -> None:
+        if gone:
+            self._lost[holder] = self._lost.get(holder, frozenset()).union(gone)
+
+    def _block(self) -> None:
+        """Keep free GPUs from being given that a container or borrower can open which does not hold them."""
+        if not self._lost and not self._ghosts and not self._pool.blocked:
+            return  # the numbers of GPUs that the driver lists at one time differ from each other
+        reach = numbers(node for name in self._lost for node in self._stale(name))
+        reach |= numbers(node for gpus in self._pool.held.values() for node in gpu_nodes(gpus))
+        self._pool.blocked = blocked(self._pool.free, reach)
+
+
+def _report_lost(container_id: ContainerId, was_held: Collection[HeldGpu], gpus: Collection[Gpu]) -> None:
+    uuids = {gpu.uuid for gpu in gpus}
+    for was in sorted((one for one in was_held if one.uuid not in uuids), key=lambda one: one.uuid):
+        instead = [gpu.uuid for gpu in gpus if was.opens(gpu)]
+        if instead:
+            _log.warning("container %s was given GPU %s, which is now %s", container_id, was.uuid, ", ".join(instead))
+        else:
+            _log.warning("GPU %s of container %s is no longer managed here", was.uuid, container_id)
 
 
 def _own_nodes(gpu: Gpu) -> tuple[DeviceNode, ...]:

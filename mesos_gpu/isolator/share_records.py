@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import Share
 
@@ -18,6 +19,14 @@ _SUFFIX = ".json"
 class _Document(msgspec.Struct):
     container_id: ContainerId
     share: Share
+    gpus: list[HeldGpu] = msgspec.field(default_factory=list)
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """What a container shares, and the cards it can open; without `gpus` the record is older than these."""
+
+    share: Share
+    gpus: tuple[HeldGpu, ...] = ()
 
 
 class ShareRecords:
@@ -26,12 +35,15 @@ class ShareRecords:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def save(self, container_id: ContainerId, share: Share) -> None:
-        """Record a share; it lasts when this returns. Raises BadInput for an id that names no file, Unavailable."""
+    def save(self, container_id: ContainerId, share: Share, gpus: Iterable[HeldGpu] = ()) -> None:
+        """Record a share, and the cards that the container can open; it lasts when this returns.
+
+        Raises BadInput for an id that names no file, Unavailable.
+        """
         path = self._path(container_id)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(path, msgspec.json.encode(_Document(container_id, share)), mode=0o600)
+            write_whole(path, msgspec.json.encode(_Document(container_id, share, list(gpus))), mode=0o600)
         except OSError as error:
             raise Unavailable(f"cannot record the GPU share of container {container_id} in {path}: {error}") from error
 
@@ -43,15 +55,15 @@ class ShareRecords:
         except OSError as error:
             raise Unavailable(f"cannot remove {path}: {error}") from error
 
-    def load(self) -> Mapping[ContainerId, Share]:
+    def load(self) -> Mapping[ContainerId, Recorded]:
         """Return every share. Raises Unavailable naming the file that cannot be read or understood."""
-        found: dict[ContainerId, Share] = {}
+        found: dict[ContainerId, Recorded] = {}
         try:
             for half_written in self._directory.glob(".*.tmp"):
                 half_written.unlink(missing_ok=True)
             for path in sorted(self._directory.glob(f"[!.]*{_SUFFIX}")):
                 document = msgspec.json.decode(path.read_bytes(), type=_Document)
-                found[document.container_id] = document.share
+                found[document.container_id] = Recorded(document.share, tuple(document.gpus))
         except OSError as error:
             raise Unavailable(f"cannot read {self._directory}: {error}") from error
         except msgspec.DecodeError as error:

@@ -10,12 +10,13 @@ from types import MappingProxyType
 from typing import Protocol
 
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotEnoughGpus, NotFound
-from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.gpu.device import DeviceNode, Gpu
 from mesos_gpu.isolator.access import gpu_nodes, rule_for
 from mesos_gpu.isolator.identity import is_nested, top_level
 from mesos_gpu.isolator.injection import VISIBLE_DEVICES, ImageManifest
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.plan import BindMount, Change, LaunchPlan
+from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.share_tables import ShareTables
 from mesos_gpu.isolator.volume import CONTAINER_PATH
@@ -92,7 +93,12 @@ class SharingIsolator:
         Raises Unavailable when a record cannot be read.
         """
         orphans = self._whole.recover(live)
-        self._shares = dict(self._records.load())
+        recorded = self._records.load()
+        self._shares = {name: one.share for name, one in recorded.items()}
+        for name, one in recorded.items():
+            mine = self._cards_of(one.share)
+            gone = [was for was in one.gpus if not any(was.opens(gpu) for gpu in mine)]
+            self._whole.note_lost(name, gone)
         return orphans | (frozenset(self._shares) - frozenset(live))
 
     def prepare(
@@ -119,7 +125,7 @@ class SharingIsolator:
         self._check(container_id, gpus, share)
         plan = self._whole.prepare(container_id, 0, image=image, labels=labels)
         try:
-            self._records.save(container_id, share)
+            self._record(container_id, share)
             if self.keeper is not None:
                 self.keeper.limit(container_id, share)
             plan = self._with_cards(plan, container_id, share, host_files=image is False)
@@ -153,12 +159,12 @@ class SharingIsolator:
         new = share.moved(parts)
         if new.parts:
             self._check_room(container_id, new)
-            self._records.save(container_id, new)
+            self._record(container_id, new, share)
         try:
             if new.parts and self.keeper is not None:
                 self.keeper.limit(container_id, new)
             change = self._reach(container_id, new)
-            self._records.save(container_id, new)
+            self._record(container_id, new)
         except MesosGpuError:
             self._reach_again(container_id, share, new)
             raise
@@ -168,17 +174,37 @@ class SharingIsolator:
         return change
 
     def _reach(self, container_id: ContainerId, share: Share) -> Change:
-        gpus = [self._gpus[part.card] for part in share.parts if part.card in self._gpus]
+        gpus = self._cards_of(share)
         return self._whole.reach(container_id, gpus, [gpu for gpu in self.gpus if gpu not in gpus])
 
     def _reach_again(self, container_id: ContainerId, share: Share, new: Share) -> None:
         """Undo a change that took effect in part or not at all; if that fails too, the container has both."""
         try:
             self._reach(container_id, share)
-            self._records.save(container_id, share)
+            self._record(container_id, share)
         except MesosGpuError as error:
             log.error("container %s may open cards that it shares no more, and so has them: %s", container_id, error)
             self._shares[container_id] = new if new.parts else share
+
+    def stale(self) -> Mapping[ContainerId, frozenset[DeviceNode]]:
+        """Return the nodes that containers can open and that belong to no GPU of theirs: see `revoke`."""
+        return self._whole.stale()
+
+    def revoke(self, container_id: ContainerId) -> Change:
+        """Deny a container what it can open and neither holds nor shares. Raises as NvidiaGpuIsolator.revoke does."""
+        share = self._shares.get(container_id)
+        change = self._whole.revoke(container_id, () if share is None else self._cards_of(share))
+        if share is not None:
+            self._record(container_id, share)
+        return change
+
+    def _cards_of(self, share: Share) -> Sequence[Gpu]:
+        return [self._gpus[part.card] for part in share.parts if part.card in self._gpus]
+
+    def _record(self, container_id: ContainerId, *shares: Share) -> None:
+        """Record the first of these shares, and that the container can open the cards of all of them."""
+        gpus = dict.fromkeys(HeldGpu.of(gpu) for share in shares for gpu in self._cards_of(share))
+        self._records.save(container_id, shares[0], gpus)
 
     def cleanup(self, container_id: ContainerId) -> None:
         """Free what the container holds and shares, once no process of it is left.
@@ -223,6 +249,10 @@ class SharingIsolator:
                 raise BadInput(f"card {part.card} is not shared here: {', '.join(map(str, self.cards)) or 'none is'}")
             if part.card in self._closed and part.card not in had:
                 raise NotEnoughGpus(asked=part.mem_units, free=0, of=f"GiB of card {card.index}, which is withdrawn")
+            if self._whole.reachable(self._gpus[part.card]):
+                raise NotEnoughGpus(
+                    asked=part.mem_units, free=0, of=f"GiB of card {card.index}, which another can open"
+                )
             taken = [p for other in others for p in other.parts if p.card == part.card]
             memory, slices = sum(p.mem_units for p in taken), sum(p.weight for p in taken)
             if memory + part.mem_units > card.mem_units:

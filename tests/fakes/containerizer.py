@@ -89,6 +89,9 @@ class FakeContainerizer:
         )
         self.resized.append((container_id, size))
 
+    async def revoke_stale(self) -> None:
+        pass
+
     def pid_of(self, container_id: str) -> int | None:
         return 4711 if container_id in self.running else None
 

@@ -8,7 +8,8 @@ import pytest
 
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.isolator.checkpoints import Checkpoints, HeldGpu
+from mesos_gpu.isolator.checkpoints import Checkpoints
+from mesos_gpu.isolator.reach import HeldGpu
 
 GPUS = [Gpu(minor=minor, index=minor, uuid=f"GPU-{minor}", name="Some GPU") for minor in range(4)]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 _TRAINER = """\
-import pathlib, signal, sys, time
+import os, pathlib, signal, sys, time
+os.chdir(*sys.argv[1:] or ["."])
 def save(number, frame):
     with open("terms", "a") as terms:
         terms.write("x")
@@ -22,19 +23,19 @@ while True:
 """
 
 FORMS = {
-    "exec": "exec python3 -I train.py",
-    "plain": "python3 -I train.py; echo over",
-    "cd": "cd . && python3 -I train.py; exit $?",
-    "pipe": "python3 -I train.py | tee log",
-    "bash": "bash -c 'python3 -I train.py; echo over'",
-    "background": "python3 -I train.py & wait",
+    "exec": "exec python3 -I {program}",
+    "plain": "python3 -I {program}; echo over",
+    "cd": "cd . && python3 -I {program}; exit $?",
+    "pipe": "python3 -I {program} | tee log",
+    "bash": "bash -c 'python3 -I {program}; echo over'",
+    "background": "python3 -I {program} & wait",
 }
 """Commands by a name for each form. Shells that replace themselves with the last command of a line do not here."""
 
 
-def command(form: str) -> str:
-    """Return the command of a form; it is to run where `write_trainer` has written its program."""
-    return FORMS[form]
+def command(form: str, program: str = "train.py") -> str:
+    """Return the command that runs `program` (a path, and the folder to work in unless that is the sandbox)."""
+    return FORMS[form].format(program=program)
 
 
 def write_trainer(folder: Path, work_s: float) -> None:

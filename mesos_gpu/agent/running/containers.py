@@ -71,6 +71,9 @@ class Containers(Protocol):
     async def resize(self, container_id: ContainerId, size: Size) -> None:
         """Make a running container as large as this. Raises MesosGpuError; it then holds what it held, or more."""
 
+    async def revoke_stale(self) -> None:
+        """Deny containers the devices that belong to no GPU of theirs any more."""
+
     def pid_of(self, container_id: ContainerId) -> int | None:
         """Return the init of a running container, None when it does not run."""
 

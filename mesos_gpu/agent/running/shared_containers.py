@@ -59,6 +59,10 @@ class SharedContainers:
         """Make a running container as large as this."""
         await self._containers.resize(container_id, size)
 
+    async def revoke_stale(self) -> None:
+        """Deny containers the devices that belong to no GPU of theirs any more."""
+        await self._containers.revoke_stale()
+
     def pid_of(self, container_id: ContainerId) -> int | None:
         """Return its init."""
         return self._containers.pid_of(container_id)

@@ -55,7 +55,7 @@ from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.state.recovering import recovered
 from mesos_gpu.container.state.sizing import first_record, limits_shown
 from mesos_gpu.container.supervisor.conmon import Conmon
-from mesos_gpu.errors import BadInput, Conflict, ContainerError, NotFound
+from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.plan import Change
 from mesos_gpu.mesos.ids import ContainerId
@@ -157,6 +157,7 @@ class Containerizer:
                 self._ended[container_id] = record.termination or Termination(message="its end was not recorded")
             else:
                 await self._attach(record)
+        await self.revoke_stale()
 
     async def _attach(self, record: Record) -> None:
         container = LiveContainer(record)
@@ -298,6 +299,23 @@ class Containerizer:
         container = self._find(container_id)
         await container.started.wait()
         return self._changer.access(container, how)
+
+    async def revoke_stale(self) -> None:
+        """Deny containers the devices that belong to no GPU of theirs any more, before others are given them.
+
+        What cannot be denied is given to no container, and is tried again at the next call.
+        """
+        for container_id in sorted(self._isolator.stale()):
+            container = self._containers.get(container_id)
+            if container is None:
+                continue
+            await container.started.wait()
+            try:
+                self._changer.access(container, lambda name=container_id: self._isolator.revoke(name))  # type: ignore[misc]
+            except (MesosGpuError, OSError) as error:
+                log.error("container %s can still open GPUs that are not its own: %s", container_id, error)
+            else:
+                log.warning("container %s is denied the devices of GPUs that are not its own any more", container_id)
 
     async def resize(self, container_id: ContainerId, size: Size) -> None:
         """Give a running container these limits and this many GPUs.

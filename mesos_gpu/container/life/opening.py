@@ -33,8 +33,8 @@ from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.container.spec.seccomp import read_machine
 from mesos_gpu.container.state.checkpoints import Checkpoints
 from mesos_gpu.container.supervisor.conmon import Conmon
-from mesos_gpu.errors import ContainerError, CutOff, NotEnoughGpus, Unavailable
-from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.errors import ContainerError, CutOff, NotEnoughGpus, NotFound, Unavailable
+from mesos_gpu.gpu.device import DeviceNode, Gpu
 from mesos_gpu.isolator.access import BASE_RULES
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
@@ -238,6 +238,12 @@ class _NoIsolator:
 
     def update(self, container_id: ContainerId, gpus: int, release: Collection[Gpu] | None = None) -> Change:
         raise NotEnoughGpus(asked=gpus, free=0)
+
+    def stale(self) -> Mapping[ContainerId, frozenset[DeviceNode]]:
+        return {}
+
+    def revoke(self, container_id: ContainerId) -> Change:
+        raise NotFound(f"there is no container {container_id}")
 
     def cleanup(self, container_id: ContainerId) -> None:
         pass

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.gpu.device import DeviceNode, Gpu
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
 from mesos_gpu.mesos.ids import ContainerId
@@ -40,6 +40,12 @@ class Isolator(Protocol):
 
     def update(self, container_id: ContainerId, gpus: int, release: Collection[Gpu] | None = None) -> Change:
         """Make `gpus` the number of GPUs that the running container holds and can open."""
+
+    def stale(self) -> Mapping[ContainerId, frozenset[DeviceNode]]:
+        """Return the nodes that containers can open and that belong to no GPU of theirs."""
+
+    def revoke(self, container_id: ContainerId) -> Change:
+        """Deny a running container what `stale` returns of it. Raises MesosGpuError."""
 
     def cleanup(self, container_id: ContainerId) -> None:
         """Give back what the container holds; nothing happens when it holds nothing."""
