@@ -144,10 +144,13 @@ class NvidiaGpuIsolator:
             for gpu in held
             if gpu.uuid in there or gpu.mig is None or holder in self._lent
         }
-        uuids, parts = {gpu.uuid for gpu in stays}, {gpu.minor for gpu in stays if gpu.mig is not None}
-        # A whole GPU of which an instance is still lent is out of MIG mode: it can wait for the end of the lease.
+        known = {gpu.uuid for gpu in stays}
+        undivided = {gpu.minor: gpu.mig is None for gpu in stays}
+        # A GPU whose MIG mode others have switched while it is held or lent is managed as it is now only afterwards.
         new = (
-            gpu for gpu in there.values() if gpu.uuid not in uuids and (gpu.mig is not None or gpu.minor not in parts)
+            gpu
+            for gpu in there.values()
+            if gpu.uuid not in known and undivided.get(gpu.minor, gpu.mig is None) == (gpu.mig is None)
         )
         pool = GpuPool([*stays, *new], choice=self._pool.choice)
         pool.withdrawn = self._pool.withdrawn
@@ -535,9 +538,10 @@ class NvidiaGpuIsolator:
 
 
 def _report_lost(container_id: ContainerId, was_held: Collection[HeldGpu], gpus: Collection[Gpu]) -> None:
-    uuids = {gpu.uuid for gpu in gpus}
-    for was in sorted((one for one in was_held if one.uuid not in uuids), key=lambda one: one.uuid):
+    for was in sorted((one for one in was_held if not one.closed), key=lambda one: one.uuid):
         instead = [gpu.uuid for gpu in gpus if was.opens(gpu)]
+        if was.uuid in instead:
+            continue
         if instead:
             _log.warning("container %s was given GPU %s, which is now %s", container_id, was.uuid, ", ".join(instead))
         else:

@@ -83,11 +83,13 @@ def settle(
 
 def lost(recorded: Collection[HeldGpu], held: Collection[Gpu]) -> frozenset[HeldGpu]:
     """Return those of the GPUs that a container was given which it does not hold."""
-    uuids, gone = {gpu.uuid for gpu in held}, set()
+    gone = set()
     for was in recorded:
-        if was.uuid not in uuids:
-            instead = any(was.opens(gpu) for gpu in held)
-            gone.add(replace(was, closed=True, replaced=True) if instead else was)
+        instead = {gpu.uuid for gpu in held if was.opens(gpu)}
+        if not instead:
+            gone.add(was)
+        elif was.uuid not in instead:
+            gone.add(replace(was, closed=True, replaced=True))
     return frozenset(gone)
 
 

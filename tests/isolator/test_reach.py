@@ -18,7 +18,7 @@ from mesos_gpu.isolator.reach import HeldGpu, Number, lost, numbers, own_numbers
 from mesos_gpu.mesos.ids import ContainerId
 from tests.support.histories import examples
 
-HISTORIES = 400
+HISTORIES = 150
 CARDS, SLOTS, CAPS_MAJOR = 2, 3, 240
 CONTAINERS = st.sampled_from([ContainerId("a"), ContainerId("b"), ContainerId("c")])
 LEASES = st.sampled_from(["k", "l"])
