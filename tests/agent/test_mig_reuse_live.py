@@ -127,3 +127,17 @@ async def test_the_holder_of_an_instance_that_was_destroyed_cannot_open_its_succ
     agent.kill("a")
     await agent.reaches("a", "TASK_KILLED")
     assert advertised(agent)[-1] == 7
+
+
+async def test_the_holder_of_an_instance_that_was_destroyed_is_killed_where_unhealthy_gpus_have_that_effect(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "probe.py").write_text(PROBE)
+    async with live_agent(tmp_path, *FLAGS, "--gpu_unhealthy_action=kill") as agent:
+        probe(agent, "a", 1, tmp_path)
+        assert len(await can_open(agent, "a")) == 3
+        uuid = await instance_of_task(agent, "a")
+        destroy(agent, uuid)
+        await divide(agent)
+        assert uuid in (await agent.reaches("a", "TASK_FAILED"))["message"]
+        await agent.until(lambda: advertised(agent)[-1] == 7)
