@@ -41,8 +41,8 @@ class HeldGpu:
         """Return `gpu` as it is recorded."""
         if gpu.mig is None:
             return cls(gpu.minor, gpu.uuid)
-        majors = {node.major for node in gpu.mig.nodes}
-        return cls(gpu.minor, gpu.uuid, tuple(node.minor for node in gpu.mig.nodes), *majors)
+        major = next((node.major for node in gpu.mig.nodes), 0)
+        return cls(gpu.minor, gpu.uuid, tuple(node.minor for node in gpu.mig.nodes), major)
 
     def opens(self, gpu: Gpu) -> bool:
         """Return whether the container that was given this one can use `gpu`, which may have taken its place since."""
