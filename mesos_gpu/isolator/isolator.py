@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from types import MappingProxyType
 
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, DeviceError, MesosGpuError, NotFound, Unavailable
 from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuDriver, GpuUsage
-from mesos_gpu.isolator.access import gpu_nodes, rule_for
+from mesos_gpu.isolator.access import BASE_RULES, gpu_nodes, rule_for
 from mesos_gpu.isolator.checkpoints import Checkpoints
 from mesos_gpu.isolator.identity import is_nested, top_level
 from mesos_gpu.isolator.injection import NEEDED_LABEL, NO_DEVICES, VISIBLE_DEVICES, ImageManifest, should_inject
 from mesos_gpu.isolator.live_access import LiveAccess, RunningAccess
-from mesos_gpu.isolator.plan import Change, LaunchPlan
+from mesos_gpu.isolator.plan import Change, DeviceRule, LaunchPlan
 from mesos_gpu.isolator.pool import Choice, GpuPool
 from mesos_gpu.isolator.reach import HeldGpu, blocked, lost, numbers, own_numbers, revoked, settle, stale
 from mesos_gpu.isolator.volume import NvidiaVolume
@@ -43,7 +43,7 @@ class NvidiaGpuIsolator:
         checkpoints: Checkpoints,
         *,
         choice: Choice | None = None,
-        live_access: Callable[[int], LiveAccess] = RunningAccess,
+        live_access: Callable[..., LiveAccess] = RunningAccess,
     ) -> None:
         self._pool = GpuPool(gpus, choice=choice)
         self._control_nodes = tuple(driver.control_nodes())
@@ -290,8 +290,10 @@ class NvidiaGpuIsolator:
         self._block()
         return self._plan(given, image, labels)
 
-    def isolate(self, container_id: ContainerId, pid: int) -> None:
+    def isolate(self, container_id: ContainerId, pid: int, rules: Sequence[DeviceRule] = ()) -> None:
         """Tell that the container runs, with `pid` a process in it; `update` can change its access from now on.
+
+        `rules` allow devices that are not the isolator's; the container keeps them whatever is changed.
 
         The container must have a cgroup and a /dev of its own. Nothing happens for a nested one. Raises NotFound for
         an unknown container or process, Unavailable when the process' cgroup is not to be found.
@@ -299,7 +301,8 @@ class NvidiaGpuIsolator:
         if is_nested(container_id):
             return
         self._holds(container_id)
-        self._live_access[container_id] = self._find_live_access(pid)
+        more = {"base_rules": (*BASE_RULES, *rules)} if rules else {}
+        self._live_access[container_id] = self._find_live_access(pid, **more)
 
     def update(self, container_id: ContainerId, gpus: float, release: Collection[Gpu] | None = None) -> Change:
         """Make `gpus` the number of GPUs that the container holds; a running one can open them, or not, on return.

@@ -15,7 +15,7 @@ from mesos_gpu.isolator.access import gpu_nodes, rule_for
 from mesos_gpu.isolator.identity import is_nested, top_level
 from mesos_gpu.isolator.injection import VISIBLE_DEVICES, ImageManifest
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
-from mesos_gpu.isolator.plan import BindMount, Change, LaunchPlan
+from mesos_gpu.isolator.plan import BindMount, Change, DeviceRule, LaunchPlan
 from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.share_tables import ShareTables
@@ -135,9 +135,9 @@ class SharingIsolator:
         self._shares[container_id] = share
         return plan
 
-    def isolate(self, container_id: ContainerId, pid: int) -> None:
+    def isolate(self, container_id: ContainerId, pid: int, rules: Sequence[DeviceRule] = ()) -> None:
         """Tell that the container runs: see NvidiaGpuIsolator."""
-        self._whole.isolate(container_id, pid)
+        self._whole.isolate(container_id, pid, rules)
 
     def update(self, container_id: ContainerId, gpus: int, release: Collection[Gpu] | None = None) -> Change:
         """Change the number of whole GPUs. Raises what NvidiaGpuIsolator raises, BadInput for who has a share."""

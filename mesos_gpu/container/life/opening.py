@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from mesos_gpu.errors import ContainerError, CutOff, NotEnoughGpus, NotFound, Un
 from mesos_gpu.gpu.device import DeviceNode, Gpu
 from mesos_gpu.isolator.access import BASE_RULES
 from mesos_gpu.isolator.injection import ImageManifest
-from mesos_gpu.isolator.plan import Change, LaunchPlan
+from mesos_gpu.isolator.plan import Change, DeviceRule, LaunchPlan
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import Share
 from mesos_gpu.process.program import SHORT_OF
@@ -233,7 +233,7 @@ class _NoIsolator:
     ) -> LaunchPlan:
         return LaunchPlan()
 
-    def isolate(self, container_id: ContainerId, pid: int) -> None:
+    def isolate(self, container_id: ContainerId, pid: int, rules: Sequence[DeviceRule] = ()) -> None:
         pass
 
     def update(self, container_id: ContainerId, gpus: int, release: Collection[Gpu] | None = None) -> Change:
