@@ -11,21 +11,21 @@ from mesos_gpu.errors import BadInput, Conflict, ContainerError, DeviceError, Me
 from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuDriver, GpuUsage
 from mesos_gpu.isolator.access import BASE_RULES, gpu_nodes, rule_for
 from mesos_gpu.isolator.checkpoints import Checkpoints
+from mesos_gpu.isolator.holdings import Holdings, LostGpus
 from mesos_gpu.isolator.identity import is_nested, top_level
 from mesos_gpu.isolator.injection import NEEDED_LABEL, NO_DEVICES, VISIBLE_DEVICES, ImageManifest, should_inject
 from mesos_gpu.isolator.live_access import LiveAccess, RunningAccess
 from mesos_gpu.isolator.plan import Change, DeviceRule, LaunchPlan
-from mesos_gpu.isolator.pool import Choice, GpuPool
-from mesos_gpu.isolator.reach import HeldGpu, blocked, lost, numbers, own_numbers, revoked, settle, stale
+from mesos_gpu.isolator.pool import Choice
+from mesos_gpu.isolator.reach import HeldGpu, lost, revoked, settle
 from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.ids import ContainerId
 
 _log = logging.getLogger(__name__)
-_LENT = "/"  # begins what is lent: no container's name has it, for that is a file's name, too
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-class NvidiaGpuIsolator:
+class NvidiaGpuIsolator(Holdings):
     """Gives containers whole GPUs of `gpus`. Synchronous; one caller at a time.
 
     The names are Mesos' (`include/mesos/slave/isolator.hpp`), in the order of a container's life: recover, prepare,
@@ -45,53 +45,12 @@ class NvidiaGpuIsolator:
         choice: Choice | None = None,
         live_access: Callable[..., LiveAccess] = RunningAccess,
     ) -> None:
-        self._pool = GpuPool(gpus, choice=choice)
+        super().__init__(gpus, choice)
         self._control_nodes = tuple(driver.control_nodes())
         self._driver, self._volume, self._checkpoints = driver, volume, checkpoints
         self._find_live_access = live_access
         self._live_access: dict[ContainerId, LiveAccess] = {}
         self._unsure: set[ContainerId] = set()  # containers whose access or records may not be as they are held
-        self._lent: dict[ContainerId, frozenset[Gpu]] = {}
-        self._lost: dict[ContainerId, frozenset[HeldGpu]] = {}
-        """What containers and borrowers were given and do not hold any more, because the driver lists it no longer."""
-        self._ghosts = False
-        """Whether some of the GPUs that are held or lent are not listed by the driver any more."""
-
-    @property
-    def total(self) -> frozenset[Gpu]:
-        """The GPUs that this isolator manages, free or held."""
-        return self._pool.total
-
-    @property
-    def free(self) -> frozenset[Gpu]:
-        """The GPUs that no container holds."""
-        return self._pool.free
-
-    @property
-    def withdrawn(self) -> frozenset[str]:
-        """The uuids of GPUs that `prepare` and `update` do not give."""
-        return self._pool.withdrawn
-
-    def withdraw(self, uuids: Iterable[str]) -> None:
-        """Give these GPUs to no container from now on; one that is held stays with its holder."""
-        self._pool.withdrawn = self._pool.withdrawn.union(uuids)
-
-    def restore(self, uuids: Iterable[str]) -> None:
-        """Give these GPUs again."""
-        self._pool.withdrawn = self._pool.withdrawn.difference(uuids)
-
-    @property
-    def held(self) -> Mapping[ContainerId, frozenset[Gpu]]:
-        """The GPUs of every container that was prepared or recovered and is not cleaned up; empty for one without."""
-        held = dict(self._pool.held)
-        for borrower in self._lent:
-            del held[borrower]
-        return held
-
-    @property
-    def lent(self) -> Mapping[str, frozenset[Gpu]]:
-        """The GPUs that holders outside Mesos have, by the name that they were lent under."""
-        return {name.removeprefix(_LENT): gpus for name, gpus in self._lent.items()}
 
     @property
     def driver(self) -> GpuDriver:
@@ -103,64 +62,6 @@ class NvidiaGpuIsolator:
         """The driver's files, None where there are none."""
         return self._volume
 
-    @property
-    def lost(self) -> Mapping[ContainerId, frozenset[str]]:
-        """The UUIDs of the GPUs that each container was given and does not hold any more: they do not exist now."""
-        return {
-            name: frozenset(was.uuid for was in gone) for name, gone in self._lost.items() if name not in self._lent
-        }
-
-    @property
-    def unreplaced(self) -> int:
-        """How many GPUs containers were given that do not exist now, and in whose place no other has come."""
-        lost = (was for name, gone in self._lost.items() if name not in self._lent for was in gone)
-        return sum(not was.replaced for was in lost)
-
-    @property
-    def blocked(self) -> frozenset[str]:
-        """The UUIDs of free GPUs that are given to no container, because one that does not hold them can open them."""
-        return self._pool.blocked
-
-    def stale(self) -> Mapping[ContainerId, frozenset[DeviceNode]]:
-        """Return the nodes that containers can open and that belong to no GPU which they hold: see `revoke`."""
-        found = {name: self._stale(name) for name in self._lost if name not in self._lent}
-        return {name: nodes for name, nodes in found.items() if nodes}
-
-    def reachable(self, gpu: Gpu) -> bool:
-        """Return whether a container, or a holder outside Mesos, can open a GPU that has been taken from it."""
-        nodes = frozenset[DeviceNode]().union(*map(self._stale, self._lost))
-        return not own_numbers(gpu).isdisjoint(numbers(nodes))
-
-    def manage(self, gpus: Iterable[Gpu]) -> None:
-        """Have these GPUs from now on, for MIG instances come and go.
-
-        A MIG instance that a container holds and that is not among them is `lost`; its holder can open its nodes until
-        `revoke`, and until then no GPU with these nodes is given. A whole GPU, and what is lent, stays with its holder.
-        """
-        there = {gpu.uuid: gpu for gpu in gpus}
-        stays = {
-            gpu
-            for holder, held in self._pool.held.items()
-            for gpu in held
-            if gpu.uuid in there or gpu.mig is None or holder in self._lent
-        }
-        known = {gpu.uuid for gpu in stays}
-        undivided = {gpu.minor: gpu.mig is None for gpu in stays}
-        # A GPU whose MIG mode others have switched while it is held or lent is managed as it is now only afterwards.
-        new = (
-            gpu
-            for gpu in there.values()
-            if gpu.uuid not in known and undivided.get(gpu.minor, gpu.mig is None) == (gpu.mig is None)
-        )
-        pool = GpuPool([*stays, *new], choice=self._pool.choice)
-        pool.withdrawn = self._pool.withdrawn
-        for holder, held in self._pool.held.items():
-            pool.take(holder, held & stays)
-            gone = frozenset(map(HeldGpu.of, held - stays))
-            self._lose(holder, gone)
-        self._pool, self._ghosts = pool, any(gpu.uuid not in there for gpu in stays)
-        self._block()
-
     def revoke(self, container_id: ContainerId, shares: Collection[Gpu] = ()) -> Change:
         """Deny a container what it can open and does not hold; a running one cannot open it on return.
 
@@ -170,49 +71,22 @@ class NvidiaGpuIsolator:
         """
         holds = self._holds(container_id)
         keeps = holds.union(shares)
-        closed = tuple(sorted(self._stale(container_id, keeps), key=lambda node: (node.major, node.minor)))
+        nodes = self._lost.stale(container_id, self._pool, keeps)
+        closed = tuple(sorted(nodes, key=lambda node: (node.major, node.minor)))
         change = Change((), (), (), closed, self._plan(keeps, False, _NO_LABELS))
         live_access = self._live_access.get(container_id)
-        in_use: frozenset[DeviceNode] = frozenset()
-        if live_access is not None:
-            live_access.change(change.plan.nodes, opened=(), closed=closed)
-            in_use = live_access.using(closed)
-        gone = revoked(self._lost.get(container_id, frozenset()), in_use)
+        if live_access is None:
+            raise NotFound(f"container {container_id} does not run, or `isolate` was not called for it")
+        live_access.change(change.plan.nodes, opened=(), closed=closed)
+        in_use = live_access.using(closed)
+        gone = revoked(self._lost.of(container_id), in_use)
         if holds or self._checkpoints.has(container_id):
             self._checkpoints.save(container_id, holds, gone)
-        self._lost[container_id] = gone
+        self._lost.put(container_id, gone)
         self._block()
         if any(not was.closed for was in gone):
             raise Conflict(f"container {container_id} has {', '.join(sorted(node.path for node in in_use))} open")
         return change
-
-    def note_lost(self, container_id: ContainerId, lost: Collection[HeldGpu]) -> None:
-        """Take note of GPUs that a container, or the holder of a lease, was given and does not hold any more."""
-        self._lose(container_id, lost)
-        self._block()
-
-    def lend(self, name: str, gpus: Collection[Gpu], lost: Collection[HeldGpu] = ()) -> None:
-        """Give free GPUs to a holder outside Mesos; who it is, and the record of it, is the caller's affair.
-
-        It was given the `lost` ones, too, and can still open their nodes: no GPU with these is given until its end.
-
-        Also before `recover`, which keeps what is lent. Raises Conflict when one is not free, or the name is taken.
-        """
-        borrower = ContainerId(_LENT + name)
-        if borrower in self._lent:
-            raise Conflict(f"GPUs are lent under the name {name} already")
-        self._pool.take(borrower, gpus)
-        self._lent[borrower] = frozenset(gpus)
-        self._lose(borrower, lost)
-        self._block()
-
-    def take_back(self, name: str) -> None:
-        """Free what was lent under a name; an unknown one is not an error."""
-        borrower = ContainerId(_LENT + name)
-        if self._lent.pop(borrower, None) is not None:
-            self._pool.release(borrower)
-            self._lost.pop(borrower, None)
-            self._block()
 
     def plan_for(self, gpus: Collection[Gpu]) -> LaunchPlan:
         """Return what a container with an image needs to use these GPUs, whoever holds them."""
@@ -231,7 +105,9 @@ class NvidiaGpuIsolator:
         recorded = self._checkpoints.load()
         lent = frozenset[Gpu]().union(*self._lent.values())
         held = settle(recorded, self.total - lent)
-        gone = {name: self._lost[name] for name in self._lent if name in self._lost}
+        gone = LostGpus()
+        for borrower in self._lent:
+            gone.put(borrower, self._lost.of(borrower))
         for container_id, was_held in sorted(recorded.items()):
             gpus = held[container_id]
             _report_lost(container_id, was_held, gpus)
@@ -239,8 +115,7 @@ class NvidiaGpuIsolator:
                 pool.take(container_id, gpus)
             except Conflict as error:
                 raise Unavailable(f"container {container_id} is on record with another's GPUs: {error}") from error
-            if missing := lost(was_held, gpus):
-                gone[container_id] = missing
+            gone.put(container_id, lost(was_held, gpus))
         for container_id in live:
             if not is_nested(container_id):
                 pool.take(container_id, ())
@@ -378,7 +253,7 @@ class NvidiaGpuIsolator:
             return
         self._checkpoints.remove(container_id)
         self._pool.release(container_id)
-        self._lost.pop(container_id, None)
+        self._lost.drop(container_id)
         self._live_access.pop(container_id, None)
         self._unsure.discard(container_id)
         self._block()
@@ -458,14 +333,8 @@ class NvidiaGpuIsolator:
             raise Conflict(f"container {container_id} has all but {len(idle)} of its {len(holds)} GPUs open")
         return frozenset(idle[len(idle) - count :])
 
-    def _holds(self, container_id: ContainerId) -> frozenset[Gpu]:
-        holds = self._pool.held_by(container_id)
-        if holds is None:
-            raise NotFound(f"container {container_id} has not been prepared")
-        return holds
-
     def _record(self, container_id: ContainerId, gpus: frozenset[Gpu]) -> None:
-        gone = self._lost.get(container_id, frozenset())
+        gone = self._lost.of(container_id)
         if gpus or gone:
             self._checkpoints.save(container_id, gpus, gone)
         else:
@@ -519,25 +388,6 @@ class NvidiaGpuIsolator:
             closed=tuple(node for node in old if node not in new),
             plan=self._plan(after, False, _NO_LABELS),
         )
-
-    def _stale(self, holder: ContainerId, keeps: Collection[Gpu] = ()) -> frozenset[DeviceNode]:
-        gone = self._lost.get(holder, frozenset())
-        if not gone:
-            return frozenset()
-        majors = {node.major for gpu in self.total if gpu.mig is not None for node in gpu.mig.nodes}
-        return stale(gone, (self._pool.held_by(holder) or frozenset()).union(keeps), majors)
-
-    def _lose(self, holder: ContainerId, gone: Collection[HeldGpu]) -> None:
-        if gone:
-            self._lost[holder] = self._lost.get(holder, frozenset()).union(gone)
-
-    def _block(self) -> None:
-        """Keep free GPUs from being given that a container or borrower can open which does not hold them."""
-        if not self._lost and not self._ghosts and not self._pool.blocked:
-            return  # the numbers of GPUs that the driver lists at one time differ from each other
-        reach = numbers(node for name in self._lost for node in self._stale(name))
-        reach |= numbers(node for gpus in self._pool.held.values() for node in gpu_nodes(gpus))
-        self._pool.blocked = blocked(self._pool.free, reach)
 
 
 def _report_lost(container_id: ContainerId, was_held: Collection[HeldGpu], gpus: Collection[Gpu]) -> None:

@@ -81,15 +81,32 @@ def settle(
     return {container: frozenset(found) for container, found in held.items()}
 
 
+def remaining(
+    held: Mapping[ContainerId, frozenset[Gpu]], listed: Collection[Gpu], lent: Collection[ContainerId]
+) -> tuple[frozenset[Gpu], frozenset[Gpu]]:
+    """Return which of the GPUs that are held remain, and which others there are, when the driver lists these.
+
+    A MIG instance that is not listed does not remain, unless its holder is one of those `lent` to. If others have
+    switched the MIG mode of a GPU that remains, what it is now does not count before it is free.
+    """
+    uuids = {gpu.uuid for gpu in listed}
+    stays = frozenset(
+        gpu for holder, gpus in held.items() for gpu in gpus if gpu.uuid in uuids or gpu.mig is None or holder in lent
+    )
+    known, undivided = {gpu.uuid for gpu in stays}, {gpu.minor: gpu.mig is None for gpu in stays}
+    others = (gpu for gpu in listed if gpu.uuid not in known)
+    return stays, frozenset(gpu for gpu in others if undivided.get(gpu.minor, gpu.mig is None) == (gpu.mig is None))
+
+
 def lost(recorded: Collection[HeldGpu], held: Collection[Gpu]) -> frozenset[HeldGpu]:
     """Return those of the GPUs that a container was given which it does not hold."""
     gone = set()
     for was in recorded:
-        instead = {gpu.uuid for gpu in held if was.opens(gpu)}
-        if not instead:
-            gone.add(was)
-        elif was.uuid not in instead:
-            gone.add(replace(was, closed=True, replaced=True))
+        instead = [gpu for gpu in held if was.opens(gpu)]
+        if was.uuid not in {gpu.uuid for gpu in instead}:
+            # An instance in the place of an instance has all of its numbers, a whole GPU in that place has not.
+            taken_over = any(set(HeldGpu.of(gpu).caps) == set(was.caps) for gpu in instead)
+            gone.add(replace(was, closed=was.closed or taken_over, replaced=was.replaced or bool(instead)))
     return frozenset(gone)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import shutil
@@ -16,7 +17,6 @@ from mesos_gpu.isolator.driver_files import CAPABILITIES
 from mesos_gpu.isolator.driver_tree import FOLDERS, Entry, VolumeFile, VolumeLink, driver_tree, simulated_tree
 from mesos_gpu.isolator.files import sync_directory
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
-from mesos_gpu.isolator.tmpfs import mount_tmpfs
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +25,7 @@ CONTAINER_PATH = "/usr/local/nvidia"
 
 _PREFIX, _ASIDE = "nvidia_", ".nvidia_"
 _MUCH_MEMORY = 64 << 20
+_MS_NOSUID, _MS_NODEV = 2, 4
 
 
 class NvidiaVolume:
@@ -208,3 +209,12 @@ def _allow_execution(directory: Path, entries: Iterable[Entry]) -> None:
             f"{directory} is on a filesystem that forbids execution, and mounting another over it failed: "
             f"{error.strerror}; choose a --runtime_dir on a filesystem mounted without noexec"
         ) from error
+
+
+def mount_tmpfs(path: Path, *, size_mib: int) -> None:
+    """Mount an empty tmpfs, readable by all, executable, without devices and set-uid programs. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    flags, options = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV), f"mode=755,size={size_mib}m".encode()
+    if libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", flags, options):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(path))

@@ -100,13 +100,7 @@ class OperatorApi:
         )
         self._v1 = V1Api(
             Sources(self._frame.call, self._views(), containers.v1, stored.prune_all, self._frame.set_logging_level),
-            ContainerApi(
-                agent.containers,
-                lambda: agent.state.identity,
-                agent.fetcher,
-                sandboxes=agent.nested_sandboxes,
-                grace_of=lambda outermost: nested_grace_s(agent.state.frameworks.tasks(), outermost),
-            ),
+            _container_api(agent),
             viewer_of=self._viewer,
             may=lambda viewer, kind, body: permissions.may(viewer, agent.state.frameworks, kind, body),
         )
@@ -186,3 +180,13 @@ class OperatorApi:
         numbers["gc/path_removals_failed"] = float(agent.collector.failed)
         fetched = {} if agent.fetcher is None else agent.fetcher.metrics()
         return dict(sorted({**numbers, **fetched, **system_metrics()}.items()))
+
+
+def _container_api(agent: Agent) -> ContainerApi:
+    return ContainerApi(
+        agent.containers,
+        lambda: agent.state.identity,
+        agent.fetcher,
+        sandboxes=agent.nested_sandboxes,
+        grace_of=lambda outermost: nested_grace_s(agent.state.frameworks.tasks(), outermost),
+    )
