@@ -1,4 +1,4 @@
-"""MIG instances destroyed by others while a task has them: who comes next in their place has them alone."""
+"""MIG instances that another program destroys while a task holds them: their successors are exclusive as well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Device numbers outlive GPUs: MIG instances are destroyed and made, GPUs numbered anew; no number is opened by two."""
+"""Device numbers outlive GPUs: in random histories of MIG instances and GPUs, no two containers can open one number."""
 
 from __future__ import annotations
 
