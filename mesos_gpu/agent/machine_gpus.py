@@ -127,5 +127,5 @@ def open_mig(
     def changed() -> None:
         agent.count_gpus(len(isolator.total), role, attributes_of(configuration, gpus, isolator.total))
 
-    keeper.on_change = changed
+    keeper.on_change, keeper.revoke = changed, agent.containers.revoke_stale
     return keeper

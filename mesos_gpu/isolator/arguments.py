@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.plan import DeviceRule
+from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share
 
@@ -49,6 +51,24 @@ def gpus_of(values: object) -> frozenset[Gpu]:
         if not isinstance(gpu, Gpu):
             raise BadInput(f"each GPU must be a Gpu object from a driver, not {_described(gpu)}")
     return frozenset(gpu for gpu in gpus if isinstance(gpu, Gpu))
+
+
+def lost_gpus_of(values: object) -> frozenset[HeldGpu]:
+    """Return a collection of GPUs as they were recorded, as a set. Raises BadInput."""
+    gpus = _items(values, "lost GPUs")
+    for gpu in gpus:
+        if not isinstance(gpu, HeldGpu):
+            raise BadInput(f"each lost GPU must be a HeldGpu, not {_described(gpu)}")
+    return frozenset(gpu for gpu in gpus if isinstance(gpu, HeldGpu))
+
+
+def rules_of(values: object) -> tuple[DeviceRule, ...]:
+    """Return rules of devices, in order. Raises BadInput."""
+    rules = _items(values, "device rules")
+    for rule in rules:
+        if not isinstance(rule, DeviceRule):
+            raise BadInput(f"each device rule must be a DeviceRule, not {_described(rule)}")
+    return tuple(rule for rule in rules if isinstance(rule, DeviceRule))
 
 
 def texts_of(values: object, what: str) -> frozenset[str]:

@@ -6,58 +6,20 @@ import logging
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.isolator.arguments import container_id_of, file_name_of, gpus_of
+from mesos_gpu.isolator.arguments import container_id_of, file_name_of, gpus_of, lost_gpus_of
 from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.isolator.record_folder import RecordFolder
 from mesos_gpu.mesos.ids import ContainerId
 
 _log = logging.getLogger(__name__)
 _SUFFIX = ".json"
-
-
-@dataclass(frozen=True, slots=True)
-class HeldGpu:
-    """One GPU as it was when it was given: what the container can open, and which device that was.
-
-    `minor` is that of its node; `caps` are those of a MIG instance's nodes under /dev/nvidia-caps.
-    """
-
-    minor: int
-    uuid: str
-    caps: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, gpu: Gpu) -> HeldGpu:
-        """Return `gpu` as it is recorded."""
-        return cls(gpu.minor, gpu.uuid, () if gpu.mig is None else tuple(node.minor for node in gpu.mig.nodes))
-
-    def opens(self, gpu: Gpu) -> bool:
-        """Return whether who was given this one can use `gpu`, which may have come in its place since."""
-        return gpu.minor == self.minor and set(HeldGpu.of(gpu).caps) <= set(self.caps)
-
-
-def still_here(container_id: ContainerId, recorded: Iterable[HeldGpu], total: Iterable[Gpu]) -> frozenset[Gpu]:
-    """Return the GPUs that a container can open now: those with the device numbers on record.
-
-    Logs a GPU that does not exist any more, or that is another one now.
-    """
-    here: set[Gpu] = set()
-    for was in recorded:
-        openable = [gpu for gpu in total if was.opens(gpu)]
-        if not openable:
-            _log.warning("GPU %s of container %s is no longer managed here", was.uuid, container_id)
-        elif all(gpu.uuid != was.uuid for gpu in openable):
-            found = ", ".join(gpu.uuid for gpu in openable)
-            _log.warning("container %s was given GPU %s, which is now %s", container_id, was.uuid, found)
-        here.update(openable)
-    return frozenset(here)
 
 
 class _Document(msgspec.Struct):
@@ -89,15 +51,16 @@ class Checkpoints:
         """Unlock the directory; the records stay."""
         self._records.close()
 
-    def save(self, container_id: str, gpus: Iterable[Gpu]) -> None:
-        """Record that the container holds `gpus`; it lasts when this returns, as long as containers do.
+    def save(self, container_id: str, gpus: Iterable[Gpu], lost: Iterable[HeldGpu] = ()) -> None:
+        """Record that the container holds `gpus`, and was given `lost` ones; it lasts as long as containers do.
 
         Raises BadInput for an invalid id; Unavailable if the file cannot be written, and then the record is unchanged,
         or if the new record might not survive a power failure.
         """
         name = container_id_of(container_id)
         path = self._path(name)
-        held = [HeldGpu.of(gpu) for gpu in sorted(gpus_of(gpus))]
+        gone = sorted(lost_gpus_of(lost), key=lambda was: was.uuid)
+        held = [*map(HeldGpu.of, sorted(gpus_of(gpus))), *gone]
         durable = self._boot_id is None
         with self._records:
             try:
@@ -108,6 +71,12 @@ class Checkpoints:
             if not durable:
                 with suppress(OSError):
                     self._older(path).unlink(missing_ok=True)
+
+    def has(self, container_id: str) -> bool:
+        """Return whether the container is on record. Raises BadInput."""
+        path = self._path(container_id_of(container_id))
+        with self._records:
+            return path.exists() or self._older(path).exists()
 
     def remove(self, container_id: str) -> None:
         """Forget the container; nothing happens when it has no record. Raises Unavailable, BadInput.

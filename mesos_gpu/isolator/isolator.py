@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, DeviceError, MesosGpuError, NotFound, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver, GpuUsage
-from mesos_gpu.isolator.access import gpu_nodes, own_nodes
-from mesos_gpu.isolator.allocator import GpuAccount
+from mesos_gpu.isolator.access import BASE_RULES, gpu_nodes, own_nodes
 from mesos_gpu.isolator.arguments import (
     container_id_of,
     container_ids_of,
@@ -17,13 +16,17 @@ from mesos_gpu.isolator.arguments import (
     gpu_count_of,
     gpus_of,
     labels_of,
+    lost_gpus_of,
     pid_of,
+    rules_of,
 )
-from mesos_gpu.isolator.checkpoints import Checkpoints, still_here
+from mesos_gpu.isolator.checkpoints import Checkpoints
+from mesos_gpu.isolator.holdings import Holdings, LostGpus
 from mesos_gpu.isolator.injection import NO_LABELS, ImageManifest, Planner
 from mesos_gpu.isolator.live_access import LiveAccess, RunningAccess
-from mesos_gpu.isolator.plan import Change, LaunchPlan
+from mesos_gpu.isolator.plan import Change, DeviceRule, LaunchPlan
 from mesos_gpu.isolator.pool import Choice
+from mesos_gpu.isolator.reach import HeldGpu, lost, revoked, settle
 from mesos_gpu.isolator.serial import serial
 from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.ids import ContainerId, is_nested, top_level
@@ -31,7 +34,7 @@ from mesos_gpu.mesos.ids import ContainerId, is_nested, top_level
 _log = logging.getLogger(__name__)
 
 
-class NvidiaGpuIsolator(GpuAccount):
+class NvidiaGpuIsolator(Holdings):
     """Gives containers whole GPUs of `gpus`. Synchronous; thread-safe: one call runs at a time.
 
     The names are Mesos' (`include/mesos/slave/isolator.hpp`), in the order of a container's life: recover, prepare,
@@ -57,7 +60,7 @@ class NvidiaGpuIsolator(GpuAccount):
         checkpoints: Checkpoints,
         *,
         choice: Choice | None = None,
-        live_access: Callable[[int], LiveAccess] = RunningAccess,
+        live_access: Callable[..., LiveAccess] = RunningAccess,
     ) -> None:
         super().__init__(gpus, choice)
         self._planner = Planner(driver.control_nodes(), volume)
@@ -66,11 +69,13 @@ class NvidiaGpuIsolator(GpuAccount):
         self._live_access: dict[ContainerId, LiveAccess] = {}
         self._unremoved: set[ContainerId] = set()
         """Containers whose `prepare` failed and whose record could not be removed; they hold their GPUs until it is."""
-        self._stale: set[ContainerId] = set()
+        self._unwritten: set[ContainerId] = set()
         """Containers whose record could not be written and may differ from what they hold."""
+        self._starting = True
+        """Whether no container has been recovered or prepared yet: leases can still claim GPUs then."""
         checkpoints.claim(self)
         try:
-            self._hold_recorded()
+            self._hold_recorded(())
         except BaseException:
             checkpoints.close()
             raise
@@ -103,6 +108,46 @@ class NvidiaGpuIsolator(GpuAccount):
         return self._volume
 
     @serial
+    def lend(self, name: str, gpus: Collection[Gpu], lost: Collection[HeldGpu] = ()) -> None:
+        """Give GPUs to a holder outside Mesos: see Holdings.
+
+        Before the first `recover` or `prepare` a lease of an earlier process can claim a GPU that a container on record
+        can open, too: the container then holds it no longer, and is denied its nodes by `revoke`.
+        """
+        claimed, gone = gpus_of(gpus), lost_gpus_of(lost)
+        if self._starting:
+            self._hold_recorded(claimed)
+        super().lend(name, claimed, gone)
+
+    @serial
+    def revoke(self, container_id: str, shares: Collection[Gpu] = ()) -> Change:
+        """Deny a container what it can open and does not hold; a running one cannot open it on return.
+
+        `shares` are the cards of which it has a part. Other containers can be given the numbers then, unless a process
+        has one of them open: that raises Conflict, and is to be tried again. Raises NotFound for a container that is
+        unknown or has ended, ContainerError when the kernel refuses, Unavailable when a record cannot be written.
+        """
+        name, shared = container_id_of(container_id), gpus_of(shares)
+        holds = self._holds(name)
+        keeps = holds | shared
+        nodes = self._lost.stale(name, self._pool, keeps)
+        closed = tuple(sorted(nodes, key=lambda node: (node.major, node.minor)))
+        change = Change((), (), (), closed, self._planner.plan(keeps, False, NO_LABELS))
+        live_access = self._live_access.get(name)
+        if live_access is None:
+            raise NotFound(f"container {name} does not run, or `isolate` was not called for it")
+        live_access.change(change.plan.nodes, opened=(), closed=closed)
+        in_use = live_access.using(closed)
+        gone = revoked(self._lost.of(name), in_use)
+        if holds or self._checkpoints.has(name):
+            self._checkpoints.save(name, holds, gone)
+        self._lost.put(name, gone)
+        self._block()
+        if any(not was.closed for was in gone):
+            raise Conflict(f"container {name} has {', '.join(sorted(node.path for node in in_use))} open")
+        return change
+
+    @serial
     def plan_for(self, gpus: Collection[Gpu]) -> LaunchPlan:
         """Return what a container with an image needs to use these GPUs, whoever holds them."""
         return self._planner.plan(gpus_of(gpus), True, NO_LABELS)
@@ -116,6 +161,7 @@ class NvidiaGpuIsolator(GpuAccount):
         held without this call; it adds `live` containers without GPUs, which have no record. Raises BadInput.
         """
         names = container_ids_of(live)
+        self._starting = False
         for container_id in names:
             if not is_nested(container_id):
                 self._pool.take(container_id, ())
@@ -175,20 +221,25 @@ class NvidiaGpuIsolator(GpuAccount):
                 self._undo_prepare(name, given)
                 raise
         self._pool.take(name, given)
+        self._starting = False
+        self._block()
         return plan
 
     @serial
-    def isolate(self, container_id: str, pid: int) -> None:
+    def isolate(self, container_id: str, pid: int, rules: Sequence[DeviceRule] = ()) -> None:
         """Tell that the container runs, with `pid` a process in it; `update` can change its access from now on.
+
+        `rules` allow devices that are not the isolator's; the container keeps them whatever is changed.
 
         The container must have a cgroup and a /dev of its own. Nothing happens for a nested one. Raises NotFound for
         an unknown container or process, Unavailable when the process' cgroup is not to be found.
         """
-        name, pid = container_id_of(container_id), pid_of(pid)
+        name, pid, given = container_id_of(container_id), pid_of(pid), rules_of(rules)
         if is_nested(name):
             return
         self._holds(name)
-        self._live_access[name] = self._find_live_access(pid)
+        more = {"base_rules": (*BASE_RULES, *given)} if given else {}
+        self._live_access[name] = self._find_live_access(pid, **more)
 
     @serial
     def update(self, container_id: str, gpus: float, release: Collection[Gpu] | None = None) -> Change:
@@ -270,21 +321,38 @@ class NvidiaGpuIsolator(GpuAccount):
             return
         self._checkpoints.remove(name)
         self._pool.release(name)
+        self._lost.drop(name)
         self._live_access.pop(name, None)
         self._unsure.discard(name)
         self._unremoved.discard(name)
-        self._stale.discard(name)
+        self._unwritten.discard(name)
+        self._block()
 
-    def _hold_recorded(self) -> None:
-        """Hold the GPUs that are on record; log and skip a GPU that no longer exists. Raises Unavailable."""
-        for container_id, was_held in sorted(self._checkpoints.load().items()):
+    def _hold_recorded(self, claimed: Collection[Gpu]) -> None:
+        """Have containers hold what they can open by their records, except for GPUs that are lent or `claimed`.
+
+        Logs each GPU that does not exist any more. Raises Unavailable, and then nothing has changed.
+        """
+        recorded, pool, gone = self._checkpoints.load(), self._pool.fresh(), LostGpus()
+        for borrower, lent in self._lent.items():
+            pool.take(borrower, lent)
+            gone.put(borrower, self._lost.of(borrower))
+        outside = frozenset(claimed).union(*self._lent.values())
+        held = settle(recorded, self._pool.total - outside)
+        for container_id, was_held in sorted(recorded.items()):
+            gpus = held[container_id]
+            if not outside:
+                _report_lost(container_id, was_held, gpus)
             try:
-                self._pool.take(container_id, still_here(container_id, was_held, self._pool.total))
+                pool.take(container_id, gpus)
             except Conflict as error:
                 raise Unavailable(
                     f"container {container_id} is on record with another's GPUs: {error}. Stop one of the two "
                     "containers, remove its record, and start again"
                 ) from error
+            gone.put(container_id, lost(was_held, gpus))
+        self._pool, self._lost = pool, gone
+        self._block()
 
     def _undo_prepare(self, container_id: ContainerId, gpus: frozenset[Gpu]) -> None:
         """Remove a record that may have been written; if that fails, hold the GPUs so that the record stays true."""
@@ -296,18 +364,20 @@ class NvidiaGpuIsolator(GpuAccount):
             )
             self._pool.take(container_id, gpus)
             self._unremoved.add(container_id)
+            self._block()
 
     def _settle(self) -> None:
         """Retry to write and remove the records that the disk refused earlier."""
-        for container_id in sorted(self._stale):
+        for container_id in sorted(self._unwritten):
             with suppress(Unavailable):
                 self._record(container_id, self._holds(container_id))
-                self._stale.discard(container_id)
+                self._unwritten.discard(container_id)
         for container_id in sorted(self._unremoved):
             with suppress(Unavailable):
                 self._checkpoints.remove(container_id)
                 self._pool.release(container_id)
                 self._unremoved.discard(container_id)
+                self._block()
 
     def _grow(self, container_id: ContainerId, holds: frozenset[Gpu], more: int) -> Change:
         given = self._pool.choose(more)
@@ -320,6 +390,7 @@ class NvidiaGpuIsolator(GpuAccount):
                 raise
         if given:
             self._pool.take(container_id, given)
+            self._block()
         live_access = self._live_access.get(container_id)
         if live_access is not None:
             try:
@@ -340,8 +411,9 @@ class NvidiaGpuIsolator(GpuAccount):
                 error,
             )
             self._pool.take(container_id, given)
+            self._block()
             self._unsure.add(container_id)
-            self._stale.add(container_id)
+            self._unwritten.add(container_id)
 
     def _move(self, container_id: ContainerId, live_access: LiveAccess, change: Change) -> None:
         """Change what it can open; all of it again when an earlier change, or process, may not have ended well."""
@@ -364,6 +436,7 @@ class NvidiaGpuIsolator(GpuAccount):
             _log.error("container %s may open GPUs it was not given, and so holds them: %s", container_id, error)
         else:
             self._pool.give_back(container_id, change.added)
+            self._block()
 
     def _shrink(
         self, container_id: ContainerId, holds: frozenset[Gpu], count: int, release: Collection[Gpu] | None
@@ -385,13 +458,14 @@ class NvidiaGpuIsolator(GpuAccount):
         try:
             self._record(container_id, holds - leaving)
         except BaseException:
-            self._stale.add(container_id)
+            self._unwritten.add(container_id)
             with suppress(MesosGpuError):
                 self._record(container_id, holds)
-                self._stale.discard(container_id)
+                self._unwritten.discard(container_id)
             raise
         self._unsure.discard(container_id)
         self._pool.give_back(container_id, leaving)
+        self._block()
         return change
 
     def _idle(self, container_id: ContainerId, holds: frozenset[Gpu], count: int) -> frozenset[Gpu]:
@@ -403,15 +477,10 @@ class NvidiaGpuIsolator(GpuAccount):
             raise Conflict(f"container {container_id} has all but {len(idle)} of its {len(holds)} GPUs open")
         return frozenset(idle[len(idle) - count :])
 
-    def _holds(self, container_id: ContainerId) -> frozenset[Gpu]:
-        holds = self._pool.held_by(container_id)
-        if holds is None:
-            raise NotFound(f"container {container_id} has not been prepared")
-        return holds
-
     def _record(self, container_id: ContainerId, gpus: frozenset[Gpu]) -> None:
-        if gpus:
-            self._checkpoints.save(container_id, gpus)
+        gone = self._lost.of(container_id)
+        if gpus or gone:
+            self._checkpoints.save(container_id, gpus, gone)
         else:
             self._checkpoints.remove(container_id)
 
@@ -428,3 +497,14 @@ class NvidiaGpuIsolator(GpuAccount):
             raise BadInput(f"container {container_id}: its GPUs are those of {top_level(container_id)}; ask there")
         holds = self._holds(top_level(container_id))
         return LaunchPlan() if debug else self._planner.plan(holds, image, labels)
+
+
+def _report_lost(container_id: ContainerId, was_held: Collection[HeldGpu], gpus: Collection[Gpu]) -> None:
+    for was in sorted((one for one in was_held if not one.closed), key=lambda one: one.uuid):
+        instead = [gpu.uuid for gpu in gpus if was.opens(gpu)]
+        if was.uuid in instead:
+            continue
+        if instead:
+            _log.warning("container %s was given GPU %s, which is now %s", container_id, was.uuid, ", ".join(instead))
+        else:
+            _log.warning("GPU %s of container %s is no longer managed here", was.uuid, container_id)

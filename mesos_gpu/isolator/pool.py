@@ -36,6 +36,8 @@ class GpuPool:
         self.choice = choice
         self.withdrawn: frozenset[str] = frozenset()
         """The uuids of GPUs that `choose` passes over; one that is held stays with its holder."""
+        self.blocked: frozenset[str] = frozenset()
+        """The uuids of free GPUs that a container can open which does not hold them: not given, not lent."""
 
     def fresh(self) -> GpuPool:
         """Return a pool of the same GPUs and rules in which all of them are free."""
@@ -51,7 +53,7 @@ class GpuPool:
     @property
     def available(self) -> frozenset[Gpu]:
         """The free GPUs that may be given."""
-        return frozenset(gpu for gpu in self.free if gpu.uuid not in self.withdrawn)
+        return frozenset(gpu for gpu in self.free if gpu.uuid not in self.withdrawn and gpu.uuid not in self.blocked)
 
     @property
     def held(self) -> Mapping[ContainerId, frozenset[Gpu]]:
@@ -70,7 +72,7 @@ class GpuPool:
         """
         if count < 0:
             raise BadInput(f"a container cannot be given {count} GPUs")
-        if self.choice is None and not self.withdrawn:
+        if self.choice is None and not self.withdrawn and not self.blocked:
             chosen = frozenset(self._ordered[place] for place in self._free[:count])
             if len(chosen) < count:
                 raise NotEnoughGpus(asked=count, free=len(chosen))
@@ -90,7 +92,7 @@ class GpuPool:
 
         (In Mesos a container that grows forgets what it held before; not here.)
         """
-        missing = [gpu for gpu in gpus if not self._is_free(gpu)]
+        missing = [gpu for gpu in gpus if not self._is_free(gpu) or gpu.uuid in self.blocked]
         if missing:
             raise Conflict(f"GPUs {_names(missing)} are not available")
         for gpu in frozenset(gpus):

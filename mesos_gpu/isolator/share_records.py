@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from mesos_gpu.errors import BadInput, Unavailable
-from mesos_gpu.isolator.arguments import container_id_of, share_of
+from mesos_gpu.isolator.arguments import container_id_of, lost_gpus_of, share_of
 from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.isolator.record_folder import RecordFolder
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import Share
@@ -20,6 +21,14 @@ _SUFFIX = ".json"
 class _Document(msgspec.Struct):
     container_id: ContainerId
     share: Share
+    gpus: list[HeldGpu] = msgspec.field(default_factory=list)
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """What a container shares, and the cards it can open; without `gpus` the record is older than these."""
+
+    share: Share
+    gpus: tuple[HeldGpu, ...] = ()
 
 
 class ShareRecords:
@@ -40,9 +49,13 @@ class ShareRecords:
         """Unlock the directory; the records stay."""
         self._records.close()
 
-    def save(self, container_id: str, share: Share) -> None:
-        """Record a share; it lasts when this returns. Raises BadInput for an id that names no file, Unavailable."""
-        document = _Document(container_id_of(container_id), share_of(share))
+    def save(self, container_id: str, share: Share, gpus: Iterable[HeldGpu] = ()) -> None:
+        """Record a share, and the cards that the container can open; it lasts when this returns.
+
+        Raises BadInput for an id that names no file, Unavailable.
+        """
+        opens = sorted(lost_gpus_of(gpus), key=lambda was: (was.minor, was.uuid))
+        document = _Document(container_id_of(container_id), share_of(share), opens)
         path = self._path(document.container_id)
         with self._records:
             try:
@@ -62,9 +75,9 @@ class ShareRecords:
             except OSError as error:
                 raise Unavailable(f"cannot remove {path}: {error}") from error
 
-    def load(self) -> Mapping[ContainerId, Share]:
+    def load(self) -> Mapping[ContainerId, Recorded]:
         """Return every share. Raises Unavailable naming the file that cannot be read or understood."""
-        found: dict[ContainerId, Share] = {}
+        found: dict[ContainerId, Recorded] = {}
         with self._records:
             try:
                 for half_written in self._directory.glob(".*.tmp"):
@@ -73,7 +86,7 @@ class ShareRecords:
                     document = msgspec.json.decode(path.read_bytes(), type=_Document)
                     if f"{container_id_of(document.container_id)}{_SUFFIX}" != path.name:
                         raise msgspec.ValidationError(f"it is about container {document.container_id}")
-                    found[document.container_id] = document.share
+                    found[document.container_id] = Recorded(document.share, tuple(document.gpus))
             except OSError as error:
                 raise Unavailable(f"cannot read {self._directory}: {error}") from error
             except (msgspec.DecodeError, BadInput) as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotEnoughGpus, NotFound, Unavailable
-from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.gpu.device import DeviceNode, Gpu
 from mesos_gpu.isolator.access import gpu_nodes, rule_for
 from mesos_gpu.isolator.arguments import (
     container_id_of,
@@ -23,7 +23,8 @@ from mesos_gpu.isolator.arguments import (
 )
 from mesos_gpu.isolator.injection import NO_LABELS, VISIBLE_DEVICES, ImageManifest
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
-from mesos_gpu.isolator.plan import BindMount, Change, LaunchPlan
+from mesos_gpu.isolator.plan import BindMount, Change, DeviceRule, LaunchPlan
+from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.isolator.serial import serial
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.share_tables import ShareTables
@@ -65,13 +66,13 @@ class SharingIsolator:
         self.cards: Mapping[int, SharedCard] = {card.index: card for card in cards}
         records.claim(self)
         try:
-            self._shares = dict(records.load())
+            self._shares = self._recorded()
         except BaseException:
             records.close()
             raise
         self._over: set[ContainerId] = set()
         """Containers that have ended and hold what they had all the same: a record could not be removed."""
-        self._stale: set[ContainerId] = set()
+        self._unwritten: set[ContainerId] = set()
         """Containers whose record could not be written and may differ from their share."""
         self._closed: frozenset[int] = frozenset()
         self.sockets: Mapping[int, Path] = {}
@@ -160,7 +161,7 @@ class SharingIsolator:
         self._check(name, gpu_count_of(name, gpus), share)
         plan = self._whole.prepare(name, 0, image=image, labels=labels)
         try:
-            self._records.save(name, share)
+            self._record(name, share)
             if self.keeper is not None:
                 self.keeper.limit(name, share)
             plan = self._with_cards(plan, name, share, host_files=image is False)
@@ -179,9 +180,9 @@ class SharingIsolator:
             self._shares[container_id] = share
             self._over.add(container_id)
 
-    def isolate(self, container_id: str, pid: int) -> None:
+    def isolate(self, container_id: str, pid: int, rules: Sequence[DeviceRule] = ()) -> None:
         """Tell that the container runs: see NvidiaGpuIsolator."""
-        self._whole.isolate(container_id, pid)
+        self._whole.isolate(container_id, pid, rules)
 
     @serial
     def update(self, container_id: str, gpus: float, release: Collection[Gpu] | None = None) -> Change:
@@ -212,7 +213,7 @@ class SharingIsolator:
             if new.parts and self.keeper is not None:
                 self.keeper.limit(name, new)
             change = self._reach(name, new)
-            self._records.save(name, new)
+            self._record(name, new)
         except MesosGpuError:
             self._reach_again(name, share, new)
             raise
@@ -224,29 +225,60 @@ class SharingIsolator:
                 log.error("programs in container %s may see the GPU memory of its former share: %s", name, error)
         return change
 
+    def _recorded(self) -> dict[ContainerId, Share]:
+        """Return the shares on record, and take note of cards that their containers can open and do not share now."""
+        recorded = self._records.load()
+        for name, one in recorded.items():
+            mine = self._cards_of(one.share)
+            self._whole.note_lost(name, [was for was in one.gpus if not any(was.opens(gpu) for gpu in mine)])
+        return {name: one.share for name, one in recorded.items()}
+
     def _replace_record(self, container_id: ContainerId, share: Share, new: Share) -> None:
-        """Record a new share; after an error restore the record of the old one."""
+        """Record a new share, and that both can be opened; after an error restore the record of the old one."""
         try:
-            self._records.save(container_id, new)
+            self._record(container_id, new, share)
         except BaseException:
-            self._stale.add(container_id)
+            self._unwritten.add(container_id)
             with suppress(MesosGpuError):
-                self._records.save(container_id, share)
-                self._stale.discard(container_id)
+                self._record(container_id, share)
+                self._unwritten.discard(container_id)
             raise
 
     def _reach(self, container_id: ContainerId, share: Share) -> Change:
-        gpus = [self._gpus[part.card] for part in share.parts if part.card in self._gpus]
+        gpus = self._cards_of(share)
         return self._whole.reach(container_id, gpus, [gpu for gpu in self.gpus if gpu not in gpus])
 
     def _reach_again(self, container_id: ContainerId, share: Share, new: Share) -> None:
         """Undo a change that took effect in part or not at all; if that fails too, the container has both."""
         try:
             self._reach(container_id, share)
-            self._records.save(container_id, share)
+            self._record(container_id, share)
         except MesosGpuError as error:
             log.error("container %s may open cards that it shares no more, and so has them: %s", container_id, error)
             self._shares[container_id] = new if new.parts else share
+
+    @serial
+    def stale(self) -> Mapping[ContainerId, frozenset[DeviceNode]]:
+        """Return the nodes that containers can open and that belong to no GPU of theirs: see `revoke`."""
+        return self._whole.stale()
+
+    @serial
+    def revoke(self, container_id: str) -> Change:
+        """Deny a container what it can open and neither holds nor shares. Raises as NvidiaGpuIsolator.revoke does."""
+        name = container_id_of(container_id)
+        share = self._shares.get(name)
+        change = self._whole.revoke(name, () if share is None else self._cards_of(share))
+        if share is not None:
+            self._record(name, share)
+        return change
+
+    def _cards_of(self, share: Share) -> Sequence[Gpu]:
+        return [self._gpus[part.card] for part in share.parts if part.card in self._gpus]
+
+    def _record(self, container_id: ContainerId, *shares: Share) -> None:
+        """Record the first of these shares, and that the container can open the cards of all of them."""
+        gpus = dict.fromkeys(HeldGpu.of(gpu) for share in shares for gpu in self._cards_of(share))
+        self._records.save(container_id, shares[0], gpus)
 
     @serial
     def cleanup(self, container_id: str) -> None:
@@ -261,7 +293,7 @@ class SharingIsolator:
             self._forget(name)
             del self._shares[name]
         self._whole.cleanup(name)
-        self._stale.discard(name)
+        self._unwritten.discard(name)
         self._over.discard(name)
 
     def _clean_up_again(self) -> None:
@@ -270,10 +302,10 @@ class SharingIsolator:
                 self.cleanup(container_id)
             except (MesosGpuError, OSError) as error:
                 log.warning("what container %s held stays held: %s", container_id, error)
-        for container_id in sorted(self._stale):
+        for container_id in sorted(self._unwritten):
             with suppress(Unavailable):
-                self._records.save(container_id, self._shares[container_id])
-                self._stale.discard(container_id)
+                self._record(container_id, self._shares[container_id])
+                self._unwritten.discard(container_id)
 
     def _forget(self, container_id: ContainerId) -> None:
         if self.tables is not None:
@@ -296,6 +328,10 @@ class SharingIsolator:
                 raise BadInput(f"card {part.card} is not shared here: {', '.join(map(str, self.cards)) or 'none is'}")
             if part.card in self._closed and part.card not in had:
                 raise NotEnoughGpus(asked=part.mem_units, free=0, of=f"GiB of card {card.index}, which is withdrawn")
+            if self._whole.reachable(self._gpus[part.card]):
+                raise NotEnoughGpus(
+                    asked=part.mem_units, free=0, of=f"GiB of card {card.index}, which another can open"
+                )
             taken = [p for other in others for p in other.parts if p.card == part.card]
             memory, slices = sum(p.mem_units for p in taken), sum(p.weight for p in taken)
             if memory + part.mem_units > card.mem_units:

@@ -94,6 +94,9 @@ class FakeContainerizer:
     def files(self, config: ContainerConfig) -> AbstractAsyncContextManager[OwnFiles]:
         return own_files()
 
+    async def revoke_stale(self) -> None:
+        pass
+
     def pid_of(self, container_id: str) -> int | None:
         return 4711 if container_id in self.running else None
 
@@ -135,7 +138,7 @@ class FakeContainerizer:
     async def enter(self, config: SessionConfig) -> Attachment:
         raise NotFound(config.container_id)
 
-    async def send_signal(self, container_id: str, number: int) -> None:
+    async def send_signal(self, container_id: str, number: int, grace_s: float | None = None) -> None:
         if container_id not in self.running:
             raise NotFound(container_id)
         self.end(container_id, Termination(signal=number))

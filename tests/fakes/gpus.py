@@ -49,6 +49,9 @@ class ScriptedPool:
         self.total = frozenset(GPUS)
         self.held: Mapping[str, frozenset[Gpu]] = {}
         self.lent: Mapping[str, frozenset[Gpu]] = {}
+        self.lost: Mapping[str, frozenset[str]] = {}
+        self.unreplaced = 0
+        self.blocked: frozenset[str] = frozenset()
         self.withdrawn: set[str] = set()
 
     def withdraw(self, uuids: Any) -> None:

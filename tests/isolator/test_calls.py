@@ -22,7 +22,16 @@ from hypothesis import strategies as st
 from mesos_gpu.errors import BadInput, MesosGpuError, NotEnoughGpus
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.gpu.simulated import SimulatedDriver
-from mesos_gpu.isolator import Checkpoints, ImageManifest, NvidiaGpuAllocator, NvidiaGpuIsolator, discover_gpus
+from mesos_gpu.isolator import (
+    BASE_RULES,
+    Checkpoints,
+    DeviceRule,
+    HeldGpu,
+    ImageManifest,
+    NvidiaGpuAllocator,
+    NvidiaGpuIsolator,
+    discover_gpus,
+)
 from mesos_gpu.isolator.arguments import MAX_ID_BYTES
 from mesos_gpu.isolator.injection import should_inject
 from mesos_gpu.isolator.share_records import ShareRecords
@@ -77,6 +86,9 @@ LABELS = ({}, lambda value: isinstance(value, dict) and all(isinstance(text, str
 UUIDS = (["GPU-x"], some(lambda value: isinstance(value, str)))
 NAMES = (["a"], some(is_id))
 SHARE = (Share((PART,)), either(None))
+LOST = ([HeldGpu.of(WHOLE[0])], some(lambda value: isinstance(value, HeldGpu)))
+RULES = (BASE_RULES, some(lambda value: isinstance(value, DeviceRule)))
+PID = (1, lambda value: type(value) is int and value > 0)
 Kind = tuple[object, Callable[[object], bool]]
 """A valid argument, and a predicate that tells whether another value is valid."""
 
@@ -84,12 +96,16 @@ ARGUMENTS: Mapping[str, Mapping[str, Mapping[str, Kind]]] = {
     "isolator": {
         **{key: {"uuids": UUIDS} for key in ["withdraw", "restore"]},
         "manage": {"gpus": (WHOLE, GPUS_GIVEN[1])},
-        "lend": {"name": ("n", either(str)), "gpus": GPUS_GIVEN},
+        "lend": {"name": ("n", either(str)), "gpus": GPUS_GIVEN, "lost": LOST},
+        "note_lost": {"container_id": ("a", is_id), "lost": LOST},
+        "reachable": {"gpu": (WHOLE[0], either(Gpu))},
+        "revoke": {"container_id": ("a", is_id), "shares": GPUS_GIVEN},
+        "stale": {},
         "take_back": {"name": ("n", either(str))},
         "plan_for": {"gpus": GPUS_GIVEN},
         "recover": {"live": NAMES},
         "prepare": {"container_id": ID, "gpus": COUNT, "image": FLAG, "labels": LABELS, "debug": FLAG},
-        "isolate": {"container_id": ID, "pid": (1, lambda value: type(value) is int and value > 0)},
+        "isolate": {"container_id": ID, "pid": PID, "rules": RULES},
         "update": {"container_id": ("a", is_id), "gpus": COUNT, "release": ([WHOLE[0]], either(None))},
         "reach": {"container_id": ("a", is_id), "gpus": GPUS_GIVEN, "others": GPUS_GIVEN},
         **{key: {"container_id": ("new", is_id)} for key in ["usage", "status", "cleanup"]},
@@ -100,20 +116,22 @@ ARGUMENTS: Mapping[str, Mapping[str, Mapping[str, Kind]]] = {
         "minor": {"card": (SHARED.index, lambda value: value == SHARED.index)},
         "recover": {"live": NAMES},
         "prepare": {"container_id": ID, "gpus": (0, is_count), "image": FLAG, "labels": LABELS, "share": SHARE},
-        "isolate": {"container_id": ID, "pid": (1, lambda value: type(value) is int and value > 0)},
+        "isolate": {"container_id": ID, "pid": PID, "rules": RULES},
         "update": {"container_id": ("a", is_id), "gpus": COUNT, "release": ([WHOLE[0]], either(None))},
         "reshare": {"container_id": ("s", is_id), "parts": ([PART], lambda value: value in ([], ()))},
+        "revoke": {"container_id": ("s", is_id)},
+        "stale": {},
         "cleanup": {"container_id": ("new", is_id)},
         "close": {},
     },
     "checkpoints": {
-        "save": {"container_id": ("a", is_id), "gpus": GPUS_GIVEN},
-        "remove": {"container_id": ("new", is_id)},
+        "save": {"container_id": ("a", is_id), "gpus": GPUS_GIVEN, "lost": LOST},
+        **{key: {"container_id": ("new", is_id)} for key in ["has", "remove"]},
         **{key: {} for key in ["load", "close"]},
         "claim": {"owner": (DRIVER, lambda value: True)},
     },
     "records": {
-        "save": {"container_id": ("s", is_id), "share": (Share((PART,)), lambda value: False)},
+        "save": {"container_id": ("s", is_id), "share": (Share((PART,)), lambda value: False), "gpus": LOST},
         "remove": {"container_id": ("new", is_id)},
         **{key: {} for key in ["load", "close"]},
         "claim": {"owner": (DRIVER, lambda value: True)},

@@ -8,7 +8,8 @@ import pytest
 
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.isolator.checkpoints import Checkpoints, HeldGpu
+from mesos_gpu.isolator.checkpoints import Checkpoints
+from mesos_gpu.isolator.reach import HeldGpu
 from tests.support.golden import Golden
 from tests.support.gpu_records import records_in
 

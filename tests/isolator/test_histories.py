@@ -21,6 +21,7 @@ from mesos_gpu.gpu.device import DeviceNode, Gpu
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.access import gpu_node
+from mesos_gpu.isolator.reach import HeldGpu
 from tests.support.histories import examples
 
 HISTORIES = 2000
@@ -68,10 +69,10 @@ class Disk(Checkpoints):
         super().__init__(world.disk)
         self._world = world
 
-    def save(self, container_id: str, gpus: Iterable[Gpu]) -> None:
+    def save(self, container_id: str, gpus: Iterable[Gpu], lost: Iterable[HeldGpu] = ()) -> None:
         (self._world.disk / f".{container_id}.json.1.tmp").write_text('{"contai')
         self._world.moment(Unavailable("the disk is full"))
-        super().save(container_id, gpus)
+        super().save(container_id, gpus, lost)
         self._world.moment(Unavailable("the disk went away"))
 
     def remove(self, container_id: str) -> None:

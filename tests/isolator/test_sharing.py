@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus, Unavailable
+from mesos_gpu.gpu.device import DeviceNode, Gpu
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.share_records import ShareRecords
@@ -148,3 +151,70 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path: Path, golden: Golden) -
     with pytest.raises(Unavailable) as refused:
         isolator(tmp_path).recover([A])
     assert str(refused.value) == golden
+
+
+class Opened:
+    """What the kernel lets a container open."""
+
+    def __init__(self) -> None:
+        self.closed: list[str] = []
+        self.nodes: list[str] = []
+
+    def change(
+        self, nodes: Collection[DeviceNode], *, opened: Collection[DeviceNode], closed: Collection[DeviceNode]
+    ) -> None:
+        self.nodes, self.closed = [node.path for node in nodes], [node.path for node in closed]
+
+    def using(self, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
+        return frozenset()
+
+
+def renumbered(folder: Path, whole: Sequence[Gpu], shared: Sequence[Gpu], opened: Opened) -> SharingIsolator:
+    """An isolator of a later run of the agent, whose driver numbers GPUs as it is told."""
+    alone = NvidiaGpuIsolator(whole, DRIVER, None, Checkpoints(folder / "gpus"), live_access=lambda pid: opened)
+    return SharingIsolator(alone, shared, CARDS, ShareRecords(folder / "shares"))
+
+
+def test_a_card_that_got_another_number_is_denied_under_the_old_one_before_that_is_given(tmp_path: Path) -> None:
+    isolator(tmp_path).prepare(A, 0, share=share(6))
+    opened = Opened()
+    swapped = [replace(GPUS[0], minor=2), GPUS[1]], [replace(GPUS[2], minor=0), GPUS[3]]
+    after = renumbered(tmp_path, *swapped, opened)
+    after.recover([A])
+    assert [node.path for node in after.stale()[A]] == ["/dev/nvidia2"]
+    with pytest.raises(NotEnoughGpus):
+        after.prepare(B, 2)
+    after.isolate(A, 7)
+    after.revoke(A)
+    assert opened.closed == ["/dev/nvidia2"]
+    assert after.stale() == {}
+    assert after.prepare(B, 2).gpus == (GPUS[1], swapped[0][0])
+
+
+def test_a_card_that_is_shared_no_more_is_denied_to_those_who_shared_it_before_it_is_given_whole(
+    tmp_path: Path,
+) -> None:
+    isolator(tmp_path).prepare(A, 0, share=share(6))
+    opened = Opened()
+    after = renumbered(tmp_path, GPUS[:3], GPUS[3:], opened)
+    after.recover([A])
+    with pytest.raises(NotEnoughGpus):
+        after.prepare(B, 3)
+    after.isolate(A, 7)
+    after.revoke(A)
+    assert opened.closed == ["/dev/nvidia2"]
+    assert "/dev/nvidia2" not in opened.nodes
+    assert after.prepare(B, 3).gpus == tuple(GPUS[:3])
+
+
+def test_a_card_that_another_can_still_open_is_not_shared(tmp_path: Path) -> None:
+    isolator(tmp_path).prepare(A, 1)
+    opened = Opened()
+    swapped = [replace(GPUS[0], minor=2), GPUS[1]], [replace(GPUS[2], minor=0), GPUS[3]]
+    after = renumbered(tmp_path, *swapped, opened)
+    after.recover([A])
+    with pytest.raises(NotEnoughGpus):
+        after.prepare(B, 0, share=share(6))
+    after.isolate(A, 7)
+    after.revoke(A)
+    assert after.prepare(B, 0, share=share(6)).nodes[0].path == "/dev/nvidia0"

@@ -12,6 +12,7 @@ from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuUsage, MigInstance
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, ImageManifest, NvidiaGpuIsolator, NvidiaVolume
 from mesos_gpu.isolator.access import gpu_node
+from mesos_gpu.isolator.reach import HeldGpu
 from tests.support.golden import Golden
 
 DRIVER = SimulatedDriver(4)
@@ -168,8 +169,8 @@ def test_record_of_a_shrink_that_failed_is_made_whole_by_the_next_update(
     c = Running(tmp_path, 4)
     save = c.records.save
 
-    def written_but_not_surely(container_id: str, gpus: Collection[Gpu]) -> None:
-        save(container_id, gpus)
+    def written_but_not_surely(container_id: str, gpus: Collection[Gpu], lost: Collection[HeldGpu]) -> None:
+        save(container_id, gpus, lost)
         raise Unavailable("no space left")
 
     with monkeypatch.context() as patched:

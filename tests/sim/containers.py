@@ -250,7 +250,10 @@ class SimulatedContainers:
         """See Containers; nothing here asks for it."""
         raise BadInput("there are no sessions here")
 
-    async def send_signal(self, container_id: ContainerId, number: int) -> None:
+    async def revoke_stale(self) -> None:
+        """See Containers; the GPUs here are always the same."""
+
+    async def send_signal(self, container_id: ContainerId, number: int, grace_s: float | None = None) -> None:
         """See Containers."""
         if container_id not in self._known:
             raise NotFound(container_id)

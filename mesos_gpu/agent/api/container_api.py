@@ -52,7 +52,10 @@ class ContainerApi:
         fetcher: Fetcher | None = None,
         heartbeat_s: float = HEARTBEAT_S,
         sandboxes: NestedSandboxes | None = None,
+        grace_of: Callable[[ContainerId], float | None] = lambda outermost: None,
     ) -> None:
+        """`grace_of` returns how long after SIGTERM the executor in a container waits before SIGKILL, if known."""
+        self._grace_of = grace_of
         self._containers, self._identity, self._heartbeat_s = containers, identity, heartbeat_s
         self._sandboxes = sandboxes
         self._fetches = NestedFetches(fetcher, lambda: identity().work_dir, containers.files)
@@ -122,7 +125,7 @@ class ContainerApi:
         if self._fetches.cancel(name):
             return web.Response()
         try:
-            await self._containers.send_signal(name, nested.signal_of(call))
+            await self._containers.send_signal(name, nested.signal_of(call), self._grace_of(top_level(name)))
         except NotFound:
             raise refuse(404, f"Container {name} cannot be found (or is already killed)") from None
         except BadInput as error:

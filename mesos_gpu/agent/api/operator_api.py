@@ -16,6 +16,7 @@ from mesos_gpu.agent.api.sandboxes_shown import LOG_FLAG, SandboxesShown
 from mesos_gpu.agent.api.v1_api import Sources, V1Api
 from mesos_gpu.agent.cluster.master_link import CAPABILITIES, PROCESS_ID
 from mesos_gpu.agent.decisions import permissions
+from mesos_gpu.agent.decisions.executor_steps import nested_grace_s
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.loop.executor_api import ExecutorApi
 from mesos_gpu.agent.running.images import AgentImages
@@ -101,9 +102,7 @@ class OperatorApi:
         )
         self._v1 = V1Api(
             Sources(self._frame.call, self._views(), containers.v1, stored.prune_all, self._frame.set_logging_level),
-            ContainerApi(
-                agent.containers, lambda: agent.state.identity, agent.fetcher, sandboxes=agent.nested_sandboxes
-            ),
+            _container_api(agent),
             viewer_of=self._viewer,
             may=lambda viewer, kind, body: permissions.may(viewer, agent.state.frameworks, kind, body),
         )
@@ -183,3 +182,13 @@ class OperatorApi:
         numbers["gc/path_removals_failed"] = float(agent.collector.failed)
         fetched = {} if agent.fetcher is None else agent.fetcher.metrics()
         return dict(sorted({**numbers, **fetched, **system_metrics()}.items()))
+
+
+def _container_api(agent: Agent) -> ContainerApi:
+    return ContainerApi(
+        agent.containers,
+        lambda: agent.state.identity,
+        agent.fetcher,
+        sandboxes=agent.nested_sandboxes,
+        grace_of=lambda outermost: nested_grace_s(agent.state.frameworks.tasks(), outermost),
+    )

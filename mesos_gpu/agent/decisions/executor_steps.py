@@ -6,14 +6,17 @@ Source: Mesos src/slave/slave.cpp (Executor, _shutdownExecutor, removeExecutor).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mesos_gpu.agent.decisions import reporting
 from mesos_gpu.agent.decisions.state import AgentState
-from mesos_gpu.agent.launching import executor_launch
+from mesos_gpu.agent.launching import executor_launch, launch
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model.actions import Action
 from mesos_gpu.agent.model.executors import Executor, Stage, Turn
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.tasks import Cause, Phase, Task, next_phase
+from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
@@ -57,9 +60,24 @@ def tell_to_kill(state: AgentState, executor: Executor, task: Task, asked_grace_
     grace_s = asked_grace_s if asked_grace_s is not None or most_s is None else own_s
     if most_s is not None:
         grace_s = most_s if grace_s is None else min(grace_s, most_s)
+    task.asked_grace_s = grace_s
     if grace_s is not None:
         kill["kill_policy"] = {"grace_period": {"nanoseconds": round(grace_s * 1e9)}}
     return [act.ToExecutor(executor.key, {"type": "KILL", "kill": kill})]
+
+
+def nested_grace_s(tasks: Iterable[Task], container_id: ContainerId) -> float | None:
+    """Return the longest grace period that an executor gives the tasks in its container; None without such tasks.
+
+    A call that sends SIGTERM to a nested container does not say how long it waits before SIGKILL.
+    """
+    hosted = [task for task in tasks if task.hosted and task.container_id == container_id]
+    graces = [(task.asked_grace_s, executor_launch.kill_grace_s(task.info)) for task in hosted]
+    return max((_first(asked_s, own_s, launch.DEFAULT_KILL_GRACE_S) for asked_s, own_s in graces), default=None)
+
+
+def _first(*times_s: float | None) -> float:
+    return next(time_s for time_s in times_s if time_s is not None)
 
 
 def end_if_useless(state: AgentState, executor: Executor, at: Moment) -> list[Action]:

@@ -44,6 +44,18 @@ class Holders(Protocol):
     def lent(self) -> Mapping[str, frozenset[Gpu]]:
         """Return what each holder outside Mesos has."""
 
+    @property
+    def lost(self) -> Mapping[ContainerId, frozenset[str]]:
+        """Return the UUIDs of GPUs that each container was given and that do not exist any more."""
+
+    @property
+    def unreplaced(self) -> int:
+        """Return how many of these have no other GPU in their place."""
+
+    @property
+    def blocked(self) -> frozenset[str]:
+        """Return the UUIDs of free GPUs that are given to no container."""
+
     def withdraw(self, uuids: Collection[str], /) -> None:
         """Give these to no container from now on."""
 
@@ -168,11 +180,17 @@ class AgentGpus:
     def advertised(self) -> int:
         """Return how many GPUs may be offered: all but the lent ones, and those withdrawn that no container holds."""
         lent = {gpu.uuid for gpus in self._isolator.lent.values() for gpu in gpus}
-        if not self._health.withdrawn:
+        closed = self._health.withdrawn | self._isolator.blocked
+        if not closed:
             return len(self._health.gpus) - len(lent) - len(self._shared)
         held = {gpu.uuid for gpus in self._isolator.held.values() for gpu in gpus}
         ours = (uuid for uuid in self._health.gpus if uuid not in lent and uuid not in self._shared)
-        return sum(1 for uuid in ours if uuid in held or uuid not in self._health.withdrawn)
+        return sum(1 for uuid in ours if uuid in held or uuid not in closed)
+
+    @property
+    def lost(self) -> int:
+        """Return how many GPUs the master counts for containers and that do not exist any more."""
+        return self._isolator.unreplaced
 
     @property
     def closed_cards(self) -> frozenset[int]:
@@ -189,6 +207,8 @@ class AgentGpus:
         held = [*sorted(self._isolator.held.get(container_id, ())), *self._parts_of(container_id)]
         ill = [(gpu, self._health.ill[gpu.uuid]) for gpu in held if gpu.uuid in self._health.withdrawn]
         gone = [f"GPU {card}, of which it has a part, is not here any more" for card in self._gone(container_id)]
+        lost = sorted(self._isolator.lost.get(container_id, ()))
+        gone += [f"GPU {uuid}, which it was given, does not exist any more; start the task again" for uuid in lost]
         if not ill and not gone:
             return None
         message = "; ".join([*(_words(gpu, illness) for gpu, illness in ill), *gone])

@@ -9,8 +9,8 @@ import msgspec
 
 from mesos_gpu.agent.model.leases import Watch
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.isolator.checkpoints import HeldGpu
 from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.isolator.reach import HeldGpu
 
 
 class LeaseRecord(msgspec.Struct, frozen=True):

@@ -27,7 +27,8 @@ from mesos_gpu.agent.model.leases import (
 )
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound, Unavailable
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.isolator.checkpoints import HeldGpu
+from mesos_gpu.isolator.reach import HeldGpu, lost, settle
+from mesos_gpu.mesos.ids import ContainerId
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +43,8 @@ class Pool(Protocol):
     def total(self) -> frozenset[Gpu]:
         """Return every GPU."""
 
-    def lend(self, name: str, gpus: Collection[Gpu], /) -> None:
-        """Give free GPUs to this holder."""
+    def lend(self, name: str, gpus: Collection[Gpu], lost: Collection[HeldGpu] = (), /) -> None:
+        """Give free GPUs to this holder, which can still open the nodes of the `lost` ones."""
 
     def take_back(self, name: str, /) -> None:
         """Free what it has."""
@@ -85,12 +86,17 @@ class Lender:
         self._leases: dict[str, Lease] = {}
         self._following: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = {}
         self._open = False
-        for record in records.load():
-            gpus = tuple(gpu for was in record.gpus for gpu in sorted(pool.total) if was.opens(gpu))
-            if len(gpus) < len(record.gpus):
+        found = records.load()
+        held = settle({ContainerId(record.id): record.gpus for record in found}, pool.total)
+        for record in found:
+            gpus = tuple(sorted(held[ContainerId(record.id)]))
+            gone = tuple(lost(record.gpus, gpus))
+            if gone:
                 log.warning("lease %s (%s) had GPUs that are no longer here", record.id, record.door)
-            lease = Lease(record.id, record.door, record.holder, record.container, gpus, record.since, record.watch)
-            pool.lend(lease.id, gpus)
+            lease = Lease(
+                record.id, record.door, record.holder, record.container, gpus, record.since, record.watch, gone
+            )
+            pool.lend(lease.id, gpus, gone)
             self._leases[lease.id] = lease
 
     def start(self) -> None:
@@ -217,7 +223,7 @@ class Lender:
                 lease.door,
                 lease.holder,
                 lease.container,
-                [HeldGpu.of(gpu) for gpu in lease.gpus],
+                [*map(HeldGpu.of, lease.gpus), *lease.lost],
                 lease.since,
                 lease.watch,
             )

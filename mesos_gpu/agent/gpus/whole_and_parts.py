@@ -93,7 +93,7 @@ class WholeAndParts:
         """
         others_have = self.spoken_for()
         if container not in self.sharers:
-            free = sum(gpu.uuid not in self._whole.withdrawn for gpu in self._whole.free)
+            free = sum(gpu.uuid not in self._whole.withdrawn | self._whole.blocked for gpu in self._whole.free)
             if free - others_have.gpus < len(was) <= free:
                 words = f"{free} are free, and {others_have.gpus} of those reserved for roles or promised to tasks"
                 raise Conflict(f"container {container} had {len(was)} GPUs: {words}")

@@ -43,7 +43,8 @@ class Offering(Struct, frozen=True):
         total = whole
         if self.gpus is not None:
             total = with_gpus(total, self.gpus.advertised, kept)
-            total = with_more_gpus(total, 0 if self.suspender is None else self.suspender.parked)
+            parked = 0 if self.suspender is None else self.suspender.parked
+            total = with_more_gpus(total, parked + self.gpus.lost)
             if state.identity.shared_cards:
                 total = self._with_displaced(total, kept, state, self.gpus.shares, ended)
             if closed := self.gpus.closed_cards:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from msgspec import Struct
 
@@ -30,11 +30,16 @@ class Kept(Struct, frozen=True):
     reserved: int = 0
 
 
+async def _nothing() -> None:
+    """Nothing is to be revoked: no container runs."""
+
+
 class MigKeeper:
     """One division at a time. Lives in one event loop; the driver is asked in a thread.
 
     `name_of` says who a container is, in words. `on_change` is called in the loop when which GPUs there are, or may
-    be offered, has changed.
+    be offered, has changed. `revoke` denies containers the nodes of instances that do not exist any more: the next
+    instances in their places have the same numbers.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class MigKeeper:
     ) -> None:
         self._driver, self._isolator, self._care, self._shared = driver, isolator, care, frozenset(shared)
         self.name_of = name_of
+        self.revoke: Callable[[], Awaitable[None]] = _nothing
         self.on_change: Callable[[], None] = lambda: None
         self._thread = DriverThread()
         self._one = asyncio.Lock()
@@ -67,6 +73,7 @@ class MigKeeper:
         Raises BadInput, Conflict, DeviceError, GpusTaken when idle ones that would be ended are promised or reserved.
         """
         async with self._one:
+            await self.look_again()  # what was destroyed by others is denied to its holder before its numbers come back
             made = await self.plan(gpu, division)
             ended = {one.uuid for one in made.destroy}
             gone = frozenset(one for one in self._isolator.total if one.uuid in ended)
@@ -108,11 +115,10 @@ class MigKeeper:
                 log.error("GPU %s is not divided as --mig_profiles says: %s", gpu, error)
 
     async def look_again(self) -> None:
-        """Have the GPUs that the driver lists now; what is held stays whatever it says."""
+        """Have the GPUs that the driver lists now; a container loses an instance that it does not list."""
         found = await self._thread.ask(self._driver.gpus)
-        held = {gpu for gpus in (*self._isolator.held.values(), *self._isolator.lent.values()) for gpu in gpus}
-        uuids = {gpu.uuid for gpu in held} | self._shared
-        self._isolator.manage([*held, *(gpu for gpu in found if gpu.uuid not in uuids)])
+        self._isolator.manage(gpu for gpu in found if gpu.uuid not in self._shared)
+        await self.revoke()
         await self._care.manage()
         self.on_change()
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.reach import HeldGpu
 
 _FIELDS = frozenset(
     {"door", "holder", "container", "count", "gpus", "pid", "started", "cgroup", "containers", "cidfile"}
@@ -74,6 +75,8 @@ class Lease(Struct, frozen=True):
     gpus: tuple[Gpu, ...]
     since: float
     watch: Watch
+    lost: tuple[HeldGpu, ...] = ()
+    """GPUs that it was given too and that do not exist any more; the holder can still open their nodes."""
 
     @property
     def words(self) -> str:

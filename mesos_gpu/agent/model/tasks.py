@@ -116,6 +116,8 @@ class Task(Struct):
     received: set[str] = field(default_factory=set)
     """Uuids of the updates its executor sent; it repeats those whose acknowledgement it missed."""
     grace_ends_s: float | None = None
+    asked_grace_s: float | None = None
+    """The grace period that its executor was last told to give it."""
     deadline_s: float | None = None
     running_since_s: float | None = None
     healthy: bool | None = None

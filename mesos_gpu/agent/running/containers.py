@@ -79,6 +79,9 @@ class Containers(Protocol):
     async def resize(self, container_id: ContainerId, size: Size) -> None:
         """Make a running container as large as this. Raises MesosGpuError; it then holds what it held, or more."""
 
+    async def revoke_stale(self) -> None:
+        """Deny containers the devices that belong to no GPU of theirs any more."""
+
     def pid_of(self, container_id: ContainerId) -> int | None:
         """Return the init of a running container, None when it does not run."""
 
@@ -106,8 +109,8 @@ class Containers(Protocol):
     async def enter(self, config: SessionConfig) -> Attachment:
         """Run a command inside a running container; return what it says. Raises MesosGpuError."""
 
-    async def send_signal(self, container_id: ContainerId, number: int) -> None:
-        """Send a signal. Raises NotFound for one that does not run, BadInput for what is not a signal."""
+    async def send_signal(self, container_id: ContainerId, number: int, grace_s: float | None = None) -> None:
+        """Send a signal; after SIGTERM processes can outlive the first by `grace_s`. Raises NotFound, BadInput."""
 
     def record(self, container_id: ContainerId) -> Record:
         """Return what is on record of one that runs. Raises NotFound."""

@@ -65,6 +65,10 @@ class SharedContainers:
         """Make a running container as large as this."""
         await self._containers.resize(container_id, size)
 
+    async def revoke_stale(self) -> None:
+        """Deny containers the devices that belong to no GPU of theirs any more."""
+        await self._containers.revoke_stale()
+
     def pid_of(self, container_id: ContainerId) -> int | None:
         """Return its init."""
         return self._containers.pid_of(container_id)
@@ -106,10 +110,10 @@ class SharedContainers:
         async with self._turns.entered(config.container_id):
             return await self._containers.enter(config)
 
-    async def send_signal(self, container_id: ContainerId, number: int) -> None:
+    async def send_signal(self, container_id: ContainerId, number: int, grace_s: float | None = None) -> None:
         """Send a signal, which arrives at once."""
         async with self._turns.entered(container_id):
-            await self._containers.send_signal(container_id, number)
+            await self._containers.send_signal(container_id, number, grace_s)
 
     def record(self, container_id: ContainerId) -> Record:
         """Return what is on record of one that runs."""

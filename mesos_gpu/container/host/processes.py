@@ -27,6 +27,15 @@ def read_start_time(pid: int) -> int | None:
     return int(text[text.rindex(")") + 2 :].split()[19])  # field 22; the name before ")" may hold anything
 
 
+def is_stopped(pid: int) -> bool:
+    """Return whether a signal has stopped `pid`. proc(5), `stat`."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("latin-1")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return text[text.rindex(")") + 2] == "T"
+
+
 def is_in_cgroup(pid: int, path: str) -> bool:
     """Return whether `pid` runs in the cgroup `path`, in any hierarchy."""
     try:

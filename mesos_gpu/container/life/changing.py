@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -16,8 +16,9 @@ from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.state.sizing import enforce, resized
 from mesos_gpu.errors import ContainerError, NotFound
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.access import BASE_RULES
 from mesos_gpu.isolator.live_access import RunningAccess
-from mesos_gpu.isolator.plan import Change
+from mesos_gpu.isolator.plan import Change, DeviceRule
 from mesos_gpu.mesos.ids import ContainerId
 
 
@@ -55,7 +56,9 @@ class Changer:
         container_id = container.record.container_id
         if container.init is None or container.ended.is_set():
             raise NotFound(f"container {container_id} does not run")
-        self._isolator.isolate(container_id, container.init.pid)
+        plan = container.record.device_plan
+        rules = () if plan is None else plan.rules
+        self._isolator.isolate(container_id, container.init.pid, rules)
         # Now that its cgroup was looked up by this pid: was it still its own?
         same = Process.open(container.init.pid, start_time=container.init.start_time)
         if same is None:
@@ -63,7 +66,7 @@ class Changer:
         same.close()
         change = how()
         for child_id in descendants(container_id, self._containers):
-            self._pass_on(self._containers[child_id], change)
+            self._pass_on(self._containers[child_id], change, rules)
         return change
 
     def limits(self, container: LiveContainer, size: Size) -> None:
@@ -79,11 +82,12 @@ class Changer:
         container.record = record
         self._checkpoints.save(record)
 
-    def _pass_on(self, nested: LiveContainer, change: Change) -> None:
+    def _pass_on(self, nested: LiveContainer, change: Change, rules: Sequence[DeviceRule]) -> None:
         """Have a nested container see what its outermost parent was given or lost; a session sees its parent's."""
         if nested.init is None or nested.record.session or not nested.record.shares_cgroup:
             return
         try:
-            RunningAccess(nested.init.pid).change(change.plan.nodes, opened=change.opened, closed=change.closed)
+            access = RunningAccess(nested.init.pid, base_rules=(*BASE_RULES, *rules))
+            access.change(change.plan.nodes, opened=change.opened, closed=change.closed)
         except NotFound:
             pass  # it has ended meanwhile

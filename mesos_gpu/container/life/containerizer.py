@@ -29,7 +29,7 @@ from mesos_gpu.container.life.changing import Changer
 from mesos_gpu.container.life.execution import Execution, Executor
 from mesos_gpu.container.life.following import Follower
 from mesos_gpu.container.life.host_files import HostFiles
-from mesos_gpu.container.life.killing import Killer
+from mesos_gpu.container.life.killing import SIGNAL_GRACE_S, Killer
 from mesos_gpu.container.life.launching import Launcher
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Provisioner
@@ -58,7 +58,7 @@ from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.state.recovering import recovered
 from mesos_gpu.container.state.sizing import first_record, limits_shown
 from mesos_gpu.container.supervisor.conmon import Conmon
-from mesos_gpu.errors import BadInput, Conflict, ContainerError, NotFound
+from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.plan import Change
 from mesos_gpu.mesos.ids import ContainerId
@@ -95,7 +95,7 @@ class Containerizer:
         self._containers: dict[ContainerId, LiveContainer] = {}
         self._ended: dict[ContainerId, Termination] = {}
         self._files = HostFiles(host, mounts, remapping, bundles)
-        self._killer = Killer(cgroups, self._containers)
+        self._killer = Killer(cgroups, self._containers, checkpoints)
         self._bounds = Bounds(cgroups, self._killer, disk)
         cfs_quota, live = host.cfs_quota, self._containers
         self._changer = Changer(
@@ -161,6 +161,7 @@ class Containerizer:
                 self._ended[container_id] = record.termination or Termination(message="its end was not recorded")
             else:
                 await self._attach(record)
+        await self.revoke_stale()
 
     async def _attach(self, record: Record) -> None:
         container = LiveContainer(record)
@@ -177,6 +178,7 @@ class Containerizer:
             container.board = await terminals.connect(self._bundles / record.container_id)
         self._containers[record.container_id] = container
         self._executor.end_strays(record.container_id, self._bundles / record.container_id)
+        self._killer.take_up(container)
         self._follower.follow(container)
 
     async def launch(
@@ -315,6 +317,23 @@ class Containerizer:
         await container.started.wait()
         return self._changer.access(container, how)
 
+    async def revoke_stale(self) -> None:
+        """Deny containers the devices that belong to no GPU of theirs any more, before others are given them.
+
+        What cannot be denied is given to no container, and is tried again at the next call.
+        """
+        for container_id in sorted(self._isolator.stale()):
+            container = self._containers.get(container_id)
+            if container is None:
+                continue
+            await container.started.wait()
+            try:
+                self._changer.access(container, lambda name=container_id: self._isolator.revoke(name))  # type: ignore[misc]
+            except (MesosGpuError, OSError) as error:
+                log.error("container %s can still open GPUs that are not its own: %s", container_id, error)
+            else:
+                log.warning("container %s is denied the devices of GPUs that are not its own any more", container_id)
+
     async def resize(self, container_id: ContainerId, size: Size) -> None:
         """Give a running container these limits and this many GPUs.
 
@@ -348,8 +367,10 @@ class Containerizer:
         joined = self._networks.joined(top_level(container_id))
         return None if joined is None else joined.namespace
 
-    async def send_signal(self, container_id: ContainerId, number: int) -> None:
+    async def send_signal(self, container_id: ContainerId, number: int, grace_s: float | None = None) -> None:
         """Send a signal to the first process of a container, SIGTERM to all of them, as `kill` does.
+
+        `grace_s` is how long after SIGTERM the other processes may outlive the first; None: SIGNAL_GRACE_S.
 
         Raises NotFound for a container that is unknown or has ended, BadInput for a number that is not a signal.
         """
@@ -365,7 +386,9 @@ class Containerizer:
             raise NotFound(f"Container {container_id} cannot be found (or is already killed)")
         if what is signal.SIGKILL:
             self._killer.kill_now(container)
-        elif what is signal.SIGTERM or container.record.session:
+        elif what is signal.SIGTERM:
+            self._killer.terminate(container, SIGNAL_GRACE_S if grace_s is None else grace_s)
+        elif container.record.session:
             self._killer.signal_all(container, what)
         else:
             container.init.kill(what)

@@ -109,6 +109,8 @@ class Follower:
         for timer in (container.term_timer, container.kill_timer):
             if timer is not None:
                 timer.cancel()
+        if container.hold is not None:
+            container.hold.cancel()
         self._bounds.leave(container)
 
     async def _watch(self, container: LiveContainer) -> None:
@@ -148,9 +150,12 @@ class Follower:
             # runc relays output to its very end, which a process left behind may put off forever.
             if container.first is not None:
                 await container.first.wait()
+            await self._killer.others_ended(container)
             self._cgroups.kill(container_id)
         if container.init is not None:
             await container.init.wait()
+        if container.record.session:
+            await self._killer.others_ended(container)
         stages.mark("ended")
         if isinstance(container.init, Child):
             status = container.init.exit_status

@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -33,11 +33,11 @@ from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.container.spec.seccomp import read_machine
 from mesos_gpu.container.state.checkpoints import Checkpoints
 from mesos_gpu.container.supervisor.conmon import Conmon
-from mesos_gpu.errors import ContainerError, CutOff, NotEnoughGpus, Unavailable
-from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.errors import ContainerError, CutOff, NotEnoughGpus, NotFound, Unavailable
+from mesos_gpu.gpu.device import DeviceNode, Gpu
 from mesos_gpu.isolator.access import BASE_RULES
 from mesos_gpu.isolator.injection import ImageManifest
-from mesos_gpu.isolator.plan import DEFAULT_PATH, Change, LaunchPlan
+from mesos_gpu.isolator.plan import DEFAULT_PATH, Change, DeviceRule, LaunchPlan
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import Share
 from mesos_gpu.process.program import SHORT_OF
@@ -233,11 +233,17 @@ class _NoIsolator:
     ) -> LaunchPlan:
         return LaunchPlan()
 
-    def isolate(self, container_id: ContainerId, pid: int) -> None:
+    def isolate(self, container_id: ContainerId, pid: int, rules: Sequence[DeviceRule] = ()) -> None:
         pass
 
     def update(self, container_id: ContainerId, gpus: int, release: Collection[Gpu] | None = None) -> Change:
         raise NotEnoughGpus(asked=gpus, free=0)
+
+    def stale(self) -> Mapping[ContainerId, frozenset[DeviceNode]]:
+        return {}
+
+    def revoke(self, container_id: ContainerId) -> Change:
+        raise NotFound(f"there is no container {container_id}")
 
     def cleanup(self, container_id: ContainerId) -> None:
         pass

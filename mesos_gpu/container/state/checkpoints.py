@@ -59,6 +59,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     holder_start_time: int | None = None
     rotator_pid: int | None = None
     rotator_start_time: int | None = None
+    held_until_s: float | None = None
+    """Until when its init may be stopped for the other processes to end, in monotonic seconds; None: it is not."""
     termination: Termination | None = None
 
 

@@ -36,6 +36,12 @@ class LiveContainer:
     oom_watch: OomWatch | None = None
     term_timer: asyncio.TimerHandle | None = None
     kill_timer: asyncio.TimerHandle | None = None
+    asked: bool = False
+    """SIGTERM has been sent, and SIGKILL will follow."""
+    hold: asyncio.Task[None] | None = None
+    """Lets a stopped init go on when no other process is left."""
+    held_until_s: float = 0.0
+    """Until when the processes beside the first are waited for, in seconds of the loop."""
     watcher: asyncio.Task[None] | None = None
     pulling: asyncio.Future[Image] | None = None
     first: Process | None = None

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from mesos_gpu.agent.decisions.adopting import adopt_executor
+from mesos_gpu.agent.decisions.executor_steps import nested_grace_s
 from mesos_gpu.agent.decisions.handle import handle
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.model import actions as act
@@ -17,6 +18,7 @@ from mesos_gpu.agent.model.executors import Stage
 from mesos_gpu.agent.model.tasks import Phase
 from mesos_gpu.agent.model.updates import Forward
 from mesos_gpu.container.spec.config import Termination
+from mesos_gpu.mesos.ids import ContainerId
 from tests.support.agent.documents import FRAMEWORK_ID, IDENTITY, at, key, new_state, run
 from tests.support.agent.hosting import AWARE, ECHO, AnyHistory, hosted, says
 from tests.support.histories import examples
@@ -252,3 +254,16 @@ def test_draining_gives_kills_no_more_than_its_grace_and_its_reason(state: Agent
 
 TestAnyHistory = AnyHistory.TestCase
 TestAnyHistory.settings = settings(max_examples=examples(60), stateful_step_count=40)
+
+
+def test_a_nested_container_has_the_longest_grace_period_that_its_executor_gives_a_task(state: AgentState) -> None:
+    own = {"grace_period": {"nanoseconds": 20 * 10**9}}
+    subscribed(state, hosted("t1"), {**hosted("t2"), "kill_policy": own})
+    tasks = state.frameworks.tasks()
+    (container_id,) = {task.container_id for task in tasks}
+    assert container_id is not None
+    assert nested_grace_s(tasks, container_id) == 20.0
+    assert nested_grace_s(tasks[:1], container_id) == 3.0
+    assert nested_grace_s(tasks, ContainerId("another")) is None
+    handle(state, ev.KillTask(key("t1"), 40.0), at())
+    assert nested_grace_s(state.frameworks.tasks(), container_id) == 40.0

@@ -222,3 +222,16 @@ async def test_what_has_happened_to_a_gpu_is_remembered_until_the_agent_ends(car
         (Condition.HEALTHY, "an operator said so", None),
     ]
     assert gpus.past("GPU-0") == ()
+
+
+async def test_the_holder_of_a_gpu_that_does_not_exist_any_more_has_trouble_and_the_gpu_counts_for_it(
+    care: Care,
+) -> None:
+    gpus = await care.start()
+    care.pool.lost, care.pool.unreplaced = {"c": frozenset({"MIG-1"})}, 1
+    trouble = gpus.trouble("c")
+    assert trouble is not None
+    assert ("MIG-1" in trouble.message, trouble.broken) == (True, True)
+    assert (gpus.trouble("another"), gpus.advertised, gpus.lost) == (None, 4, 1)
+    care.pool.blocked = frozenset({"GPU-3"})
+    assert gpus.advertised == 3

@@ -15,8 +15,8 @@ from mesos_gpu.agent.gpus.lender import Lender
 from mesos_gpu.agent.model.leases import LeaseRequest, WatchRequest
 from mesos_gpu.errors import Conflict, MesosGpuError
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.isolator.checkpoints import HeldGpu
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
+from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.mesos.ids import ContainerId
 from tests.fakes.gpus import GPUS, ScriptedDriver
 from tests.fakes.leases import Killed, Machine, MemoryRecords

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,10 +12,15 @@ import pytest
 from mesos_gpu.agent.decisions.lending import Standing
 from mesos_gpu.agent.gpus import lender as lending
 from mesos_gpu.agent.gpus.holders import Host
+from mesos_gpu.agent.gpus.lease_records import LeaseRecord
 from mesos_gpu.agent.gpus.lender import Lender
-from mesos_gpu.agent.model.leases import Lease, LeaseRequest, WatchRequest
+from mesos_gpu.agent.model.leases import Lease, LeaseRequest, Watch, WatchRequest
+from mesos_gpu.errors import NotEnoughGpus
+from mesos_gpu.gpu.device import DeviceNode, Gpu, MigInstance
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
+from mesos_gpu.isolator.reach import HeldGpu
+from mesos_gpu.mesos.ids import ContainerId
 from tests.fakes.leases import MemoryRecords
 from tests.support.master.live import until
 from tests.support.shortages import no_descriptors
@@ -92,3 +97,34 @@ async def test_nor_is_an_engines_container(lender: Lender, holder: subprocess.Po
     lender.look(lease.id)
     assert [one.container for one in lender.leases] == [CONTAINER]
     await lender.close()
+
+
+def test_what_the_holder_of_a_lease_can_still_open_is_given_to_none_over_restarts(tmp_path: Path) -> None:
+    """Nothing can be denied to a container that Mesos did not start."""
+    driver, records = SimulatedDriver(2), MemoryRecords()
+    choice = lambda gpus, count: frozenset(sorted(gpus)[:count])  # noqa: E731
+
+    def restarted(gpus: Sequence[Gpu]) -> tuple[NvidiaGpuIsolator, Lender]:
+        isolator = NvidiaGpuIsolator(gpus, driver, None, Checkpoints(tmp_path / "records"))
+        made = Lender(isolator, records, tmp_path / "leases", Host(), choice=choice)
+        isolator.recover(())
+        return isolator, made
+
+    def instance(name: str, *caps: int) -> Gpu:
+        nodes = tuple(DeviceNode(f"/dev/nvidia-caps/nvidia-cap{cap}", 121, cap) for cap in caps)
+        return Gpu(minor=0, index=0, uuid=name, name="MIG", mig=MigInstance("GPU-0", 0, 0, nodes))
+
+    lent, other = instance("MIG-lent", 12, 13), instance("MIG-other", 14, 15)
+    watch = Watch((), ("/some/cgroup",), None)
+    records.save([LeaseRecord("l1", "docker", "h", "", [HeldGpu.of(lent)], 0.0, watch)])
+    for turn in range(2):
+        isolator, lender = restarted([other])
+        (lease,) = lender.leases
+        assert (lease.gpus, [was.uuid for was in lease.lost]) == ((), ["MIG-lent"])
+        lender.watch_too(lease.id, WatchRequest(cgroup=f"/turn{turn}"))  # which has it written down again
+        isolator.manage([other, instance("MIG-new", 12, 13)])
+        assert isolator.blocked == {"MIG-new"}
+        with pytest.raises(NotEnoughGpus):
+            isolator.prepare(ContainerId("c"), 2)
+    isolator.take_back("l1")
+    assert len(isolator.prepare(ContainerId("c"), 2).gpus) == 2

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.container import Containerizer
 from mesos_gpu.errors import BadInput, ContainerError, NotEnoughGpus, NotFound
@@ -17,6 +18,7 @@ from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.device_access import find_device_access
 from mesos_gpu.isolator.live_access import RunningAccess
+from mesos_gpu.isolator.plan import DeviceRule, LaunchPlan
 from tests.support import places
 from tests.support.container.box import IN_PURE_V2, Box
 
@@ -249,3 +251,20 @@ async def test_a_node_in_a_folder_comes_and_goes(box: Box) -> None:
         RunningAccess(pid).change([], opened=[], closed=[cap])
         assert not inside.exists()
     await containerizer.destroy("c")
+
+
+async def test_devices_of_plugins_stay_when_gpus_change(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version 2 has one program with all rules: what is not named in a change is denied by it."""
+    fuse = DeviceRule("c", 10, 229, "rwm")
+    isolator, seen = real_isolator(box.folder), []
+
+    def found(pid: int, *, base_rules: Sequence[DeviceRule] = ()) -> RunningAccess:
+        seen.append(fuse in base_rules)
+        return RunningAccess(pid, base_rules=base_rules)
+
+    monkeypatch.setattr(isolator, "_find_live_access", found)
+    containerizer = await box.open(isolator=isolator)
+    config = box.config("c", "sleep", "60", gpus=1)
+    await containerizer.launch(replace(config, device_plan=LaunchPlan(rules=(fuse,))))
+    await containerizer.update("c", 2)
+    assert seen == [True]

@@ -18,6 +18,7 @@ from mesos_gpu.container.spec.isolation import NO_LABELS, Isolator
 from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
 from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import Conflict, NotEnoughGpus
+from mesos_gpu.gpu.device import DeviceNode
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import DEFAULT_PATH, LaunchPlan
 from mesos_gpu.mesos.shares.gpu_shares import Share
@@ -66,6 +67,9 @@ class FakeIsolator:
             raise NotEnoughGpus(asked=gpus, free=self.free)
         self.disk[container_id] = gpus
         return self.plan
+
+    def stale(self) -> Mapping[str, frozenset[DeviceNode]]:
+        return {}
 
     def cleanup(self, container_id: str) -> None:
         self.disk.pop(container_id, None)
