@@ -126,5 +126,7 @@ def test_what_the_holder_of_a_lease_can_still_open_is_given_to_none_over_restart
         assert isolator.blocked == {"MIG-new"}
         with pytest.raises(NotEnoughGpus):
             isolator.prepare(ContainerId("c"), 2)
+        if turn == 0:
+            isolator.close()
     isolator.take_back("l1")
     assert len(isolator.prepare(ContainerId("c"), 2).gpus) == 2

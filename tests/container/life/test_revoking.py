@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from dataclasses import replace as with_values
 from pathlib import Path
@@ -72,6 +73,7 @@ async def test_numbers_of_an_instance_that_is_gone_are_denied_and_then_given(
         until(lambda one=one: says(one.sandbox) == ["ENXIO"] * 5)
     if restarted:
         await containerizer.close()
+        isolation.close()
         isolation = isolator(tmp_path, second)
         containerizer = await box.open([C, NESTED], isolator=isolation, runtimes=(runtime,))
         isolation.manage([second, new])
@@ -84,9 +86,11 @@ async def test_numbers_of_an_instance_that_is_gone_are_denied_and_then_given(
     assert (isolation.held[C], isolation.blocked, isolation.lost) == ({second}, frozenset(), {C: {"MIG-first"}})
     await containerizer.launch(box.config("b", *argv, gpus=1, mem_bytes=4 * MEM_BYTES))
     assert isolation.held[ContainerId("b")] == {new}
-    again = isolator(tmp_path, second, with_values(new, uuid="MIG-newest"))
-    again.recover([C, ContainerId("b")])
-    assert again.held[ContainerId("b")] == {with_values(new, uuid="MIG-newest")}, "what was denied is claimed by none"
+    shutil.copytree(tmp_path / "gpus", tmp_path / "later" / "gpus")
+    with isolator(tmp_path / "later", second, with_values(new, uuid="MIG-newest")) as again:
+        again.recover([C, ContainerId("b")])
+        held = again.held[ContainerId("b")]
+    assert held == {with_values(new, uuid="MIG-newest")}, "what was denied is claimed by none"
     await containerizer.destroy(C)
     await containerizer.destroy(ContainerId("b"))
     assert isolation.lost == {}
