@@ -94,8 +94,8 @@ def _end(framework: Framework, master: Service, framework_id: Document) -> None:
 def told(framework: Framework, state: str, reason: str | None = None) -> str:
     """Return the task whose state is told next, for a reason if one is named.
 
-    An update that was delivered before comes again if its acknowledgement was lost with the master, or takes longer than
-    the 10 s after which an agent sends it again.
+    An update that was delivered before comes again if its acknowledgement was lost with the master, or takes longer
+    than the 10 s after which an agent sends it again.
     """
     while True:
         status = framework.status("A")
