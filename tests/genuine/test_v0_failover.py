@@ -94,10 +94,11 @@ def _end(framework: Framework, master: Service, framework_id: Document) -> None:
 def told(framework: Framework, state: str, reason: str | None = None) -> str:
     """Return the task whose state is told next, for a reason if one is named.
 
-    What was told before comes again where the acknowledgement died with the master.
+    An update that was delivered before comes again if its acknowledgement was lost with the master, or takes longer
+    than the 10 s after which an agent sends it again.
     """
     while True:
         status = framework.status("A")
         if status["state"] == state and reason in (None, status.get("reason")):
             return str(status["task_id"]["value"])
-        assert status["state"] == "TASK_RUNNING", status
+        assert status["state"] in ("TASK_RUNNING", "TASK_FINISHED"), status

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from unittest import mock
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -222,9 +223,17 @@ class AnyHistory(RuleBasedStateMachine):
             assert {held.uuid for held in recorded.get(container, ())} >= {gpu.uuid for gpu in gpus}
 
 
-AnyHistory.TestCase.settings = settings(
-    max_examples=examples(HISTORIES),
-    stateful_step_count=12,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+class ManyHistories(AnyHistory):
+    """The same, often enough to find a defect that needs several mishaps in a row."""
+
+
+def tried(histories: int) -> settings:
+    """Return settings for this many histories in the usual profile."""
+    unchecked = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+    return settings(max_examples=examples(histories), stateful_step_count=12, suppress_health_check=unchecked)
+
+
+AnyHistory.TestCase.settings = tried(HISTORIES // 10)
 TestAnyHistory = AnyHistory.TestCase
+ManyHistories.TestCase.settings = tried(HISTORIES)
+TestManyHistories = pytest.mark.slow(pytest.mark.proof("mesos_gpu/isolator", "mesos_gpu/gpu")(ManyHistories.TestCase))
