@@ -35,8 +35,10 @@ KEYS = {
 """Strings of several words that programs compare."""
 SUFFIX = "qz"
 
-_PROSE = re.compile(r"(?:\b[a-z]{2,}[,;:]? |\} )[a-z]{3,}\b|\b[a-z]{4,} \{|[a-z]{4,} [A-Z]")
-_CODE = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|#!|/\*|#include|\(\?)")
+_PROSE = re.compile(r"(?:\b[a-z]+[,;:]? |\} )[a-z]{3,}\b|\b[a-z]{4,} \{|[a-z]{4,} [A-Z]")
+_CODE = re.compile(
+    r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|#!|/\*|#include|\(\?)|.*(?:&& |\bexec |\bchmod )"
+)
 _WORD = r"(?<![\w\-./='\"`{}<>%@$&\\:])[a-z]{4,}(?=[\s,;)…]|[.:?!](?:\s|$)|$)"
 _COMMAND = r"`[^`]*`"
 _BRACES = _COMMAND + r"""|\{(?:[^{}'"]|'[^']*'|"[^"]*"|\{[^{}]*\})*\}"""
@@ -90,8 +92,12 @@ def strings(tree: ast.AST) -> Iterator[tuple[ast.Constant | ast.JoinedStr, list[
 def is_message(node: ast.Constant | ast.JoinedStr, around: list[ast.AST]) -> bool:
     """Whether a string is for people: two words in a row, and not compared with anything."""
     parent = around[-1]
-    if isinstance(parent, (ast.Subscript, ast.Compare)) or (isinstance(parent, ast.Dict) and node in parent.keys):
+    if isinstance(parent, (ast.Subscript, ast.Compare)):
         return False
+    if isinstance(parent, ast.Dict) and node in parent.keys:
+        value = parent.values[parent.keys.index(node)]
+        if not isinstance(value, ast.Constant) or str(value.value).isascii():
+            return False  # else the message that a translation is of
     if isinstance(parent, ast.Call) and node in parent.args:
         name = parent.func.attr if isinstance(parent.func, ast.Attribute) else getattr(parent.func, "id", "")
         if name in _COMPARING:

@@ -137,6 +137,22 @@ CHINESE: Mapping[str, str] = {
     ),
     "how {command} ended is not known: the agent does not tell": "不知道 {command} 的退出状态：agent 没有报告",
 }
+COMPOSED = (
+    "agent     {url}  {gpus}, simulated",
+    "agent     {url}  {gpus}, simulated ({why})",
+    "mesos-gpu-{service}: {why}",
+    "{n} of {count} running, {others}",
+    "interrupted; {what}",
+    "{names} is not there yet after {seconds} s; the deployment {id} continues",
+    "{name} has not started within {seconds} s: {why}",
+    "{name} is removed",
+    "No agent could ever run {app}: {wish}. It will wait.",
+    "ask for at most {count} GPUs, as many as one agent has (the GPUs of one instance are on one machine)",
+    "it has {count} GPUs, and {wanted} are wanted",
+    "{file}: {problems}; nothing was changed",
+    "An app with id [{app}] already exists.",
+)
+"""Messages that no single string of the code has: it puts them together, or a server sends them."""
 NAME = re.compile(r"{(\w+)}")
 _FORMS = {
     "app": r"/\S*?",

@@ -177,18 +177,18 @@ def test_of_several_names_those_that_can_be_are_done_and_the_others_named(
     assert [request.path for request in cluster.sent("DELETE")] == ["/v2/apps/old"]
 
 
-def test_a_name_that_means_nothing_is_named_with_its_kind(cluster: ScriptedServer, run: Run) -> None:
-    for words, said in (
-        ("get deployment trian", "there is no app /trian; did you mean /train?"),
-        ("get jobs nihgtly", "there is no job nihgtly; did you mean nightly?"),
-        ("describe deployment trian", "there is no app trian; did you mean train?"),
-        ("logs trian", "there is no app, pod, job or task trian"),
-        ("stop node/h", "this is for app, pod, job or task, not for nodes"),
-        ("start pod/9a3ce12c", "there is no pod 9a3ce12c"),
-    ):
-        result = run(*words.split())
-        assert result.exit_code == 1
-        assert said in result.stderr
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("get deployment trian", "get jobs nihgtly", "describe deployment trian"),
+        *("logs trian", "stop node/h", "start pod/9a3ce12c"),
+    ],
+)
+def test_a_name_that_means_nothing_is_named_with_its_kind(
+    cluster: ScriptedServer, run: Run, words: str, golden: Golden
+) -> None:
+    result = run(*words.split())
+    assert (result.exit_code, result.stderr) == (1, golden)
 
 
 def test_options_that_are_not_known_are_bad_usage(cluster: ScriptedServer, run: Run) -> None:
@@ -236,13 +236,15 @@ def test_jobs_have_the_columns_of_kubectl(cluster: ScriptedServer, run: Run) -> 
     assert "history" not in json.loads(run("job", "list", "-o", "json").stdout)[0]
 
 
-def test_an_empty_list_says_so_and_what_to_do_next_but_not_to_programs(marathon: ScriptedServer, run: Run) -> None:
+def test_an_empty_list_says_so_and_what_to_do_next_but_not_to_programs(
+    marathon: ScriptedServer, run: Run, golden: Golden
+) -> None:
     marathon.on("GET", "/v1/jobs", Answer(200, []))
     marathon.on("GET", "/v2/pods/::status", Answer(200, []))
     marathon.on("GET", "/slaves", {"slaves": []})
     for noun in ("app", "task", "job", "pod", "agent"):
         shown = run(noun, "list")
-        assert shown.stderr.startswith(f"no {noun}s; `mesos-gpu ")
+        assert shown.stderr == golden
         assert len(shown.stdout.splitlines()) == 1
         assert (run(noun, "list", "-o", "json").stdout, run(noun, "list", "-o", "json").stderr) == ("[]\n", "")
         assert (run(noun, "list", "-q").stdout, run(noun, "list", "-q").stderr) == ("", "")

@@ -54,10 +54,10 @@ def test_a_certificate_of_nobody_we_trust_is_refused_with_what_to_do(
     assert secure.requests == []
 
 
-def test_another_authority_is_not_enough(secure: ScriptedServer, run: Run, tmp_path: Path) -> None:
+def test_another_authority_is_not_enough(secure: ScriptedServer, run: Run, tmp_path: Path, golden: Golden) -> None:
     other = Authority(tmp_path / "other")
     result = run("app", "list", "--marathon-url", secure.url, "--ca", str(other.certificate))
-    assert (result.exit_code, "no trusted authority" in result.stderr) == (1, True)
+    assert (result.exit_code, result.stderr) == (1, golden)
 
 
 @pytest.mark.parametrize(("expired", "kind"), [(True, "server"), (False, "elsewhere")])
@@ -71,10 +71,10 @@ def test_a_certificate_that_is_old_or_for_another_is_refused(
         assert result.stderr == golden
 
 
-def test_insecure_is_done_and_said(secure: ScriptedServer, run: Run) -> None:
+def test_insecure_is_done_and_said(secure: ScriptedServer, run: Run, golden: Golden) -> None:
     result = run("app", "list", "-q", "--marathon-url", secure.url, "--insecure")
     assert result.exit_code == 0
-    assert result.stderr.count("certificates are not verified") == 1
+    assert result.stderr == golden
 
 
 def test_a_server_that_wants_a_client_certificate_gets_it(authority: Authority, run: Run) -> None:
@@ -85,7 +85,6 @@ def test_a_server_that_wants_a_client_certificate_gets_it(authority: Authority, 
         words = ("app", "list", "-q", "--marathon-url", server.url, "--ca", str(authority.certificate))
         without = run(*words)
         assert without.exit_code == 1
-        assert "it may want a client certificate" in without.stderr or "it wants a client cert" in without.stderr
         assert run(*words, "--client-cert", str(certificate), "--client-key", str(key)).exit_code == 0
         both = certificate.with_suffix(".both")
         both.write_bytes(certificate.read_bytes() + key.read_bytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -55,10 +56,8 @@ def test_a_broken_file_is_refused_with_every_line_that_is_wrong(golden: Golden) 
     text = "user = x\n[a b]\n[a]\nnonsense\nmarathn-url = x\nuser = 1\nuser = 2\nhttp-timeout = soon\n"
     with pytest.raises(BadInput) as refused:
         parse(text, "/c/config")
-    lines = str(refused.value).splitlines()
-    assert lines[0] == golden
-    assert [line.partition(":")[0].strip() for line in lines[1:]] == [f"line {n}" for n in (1, 2, 4, 5, 7, 8)]
-    assert lines[4] == golden
+    assert str(refused.value) == golden
+    assert re.findall(r" (\d+):", str(refused.value)) == ["1", "2", "4", "5", "7", "8"]
 
 
 @given(st.lists(st.tuples(names, keys, values | st.none()), max_size=12))

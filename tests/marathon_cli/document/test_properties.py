@@ -90,22 +90,22 @@ def test_null_takes_a_key_away() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words",
     [
-        (["cpus"], "'cpus' is not KEY=VALUE"),
-        (['{"cpus": 1}'], "a whole document is given with --file"),
-        (["cpus=1", "cpus=2"], "cpus is given twice"),
-        (["container={}", "container.docker.image=i"], "contradict each other"),
-        (["constraints=[1"], "begins like JSON and is not"),
-        (["=1"], "is not a key"),
-        (["[0]=1"], "is not a key"),
-        (["a..b=1"], "is not a key"),
+        ["cpus"],
+        ['{"cpus": 1}'],
+        ["cpus=1", "cpus=2"],
+        ["container={}", "container.docker.image=i"],
+        ["constraints=[1"],
+        ["=1"],
+        ["[0]=1"],
+        ["a..b=1"],
     ],
 )
-def test_what_is_wrong_with_words_is_said(words: list[str], said: str) -> None:
+def test_what_is_wrong_with_words_is_said(words: list[str], golden: Golden) -> None:
     with pytest.raises(BadInput) as caught:
         parse_properties(words)
-    assert said in str(caught.value)
+    assert str(caught.value) == golden
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:

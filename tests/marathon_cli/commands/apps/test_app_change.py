@@ -150,10 +150,10 @@ def test_versions_are_listed_newest_first(train: ScriptedServer, run: Run) -> No
     assert json.loads(run("app", "show", "train", "--version", "-1").stdout)["cmd"] == "old"
 
 
-def test_an_app_that_is_nearly_named_so_is_offered(train: ScriptedServer, run: Run) -> None:
+def test_an_app_that_is_nearly_named_so_is_offered(train: ScriptedServer, run: Run, golden: Golden) -> None:
     for words in (("show", "trian"), ("scale", "trian", "3"), ("update", "trian", "cpus=1"), ("kill", "trian")):
         result = run("app", *words)
-        assert (result.exit_code, "did you mean /train?" in result.stderr) == (1, True), result.stderr
+        assert (result.exit_code, result.stderr) == (1, golden), result.stderr
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_a_deployment_that_ends_as_time_is_up_is_not_led_back(train: ScriptedSer
     train.on("DELETE", "/v2/deployments/d-1", too_late)
     result = run("app", "scale", "train", "9", "--rollback-on-failure", "--timeout", "0.01")
     assert result.exit_code == 0
-    assert result.stderr.splitlines()[-1] == "/train: 9 of 9 running"
+    assert result.stderr.splitlines()[-1] == golden
     assert result.stderr == golden
 
 
@@ -313,10 +313,7 @@ def test_validate_says_the_verdict_on_each_file(
     bad.write_text('{"id": "x", "gpuz": 1}')
     result = run("app", "validate", str(good), str(bad))
     assert result.exit_code == 1
-    assert [line.split()[1:] for line in result.stdout.splitlines()[1:]] == [
-        ["/train", "valid"],
-        ["---", "has", "problems"],
-    ]
+    assert result.stdout == golden
     assert result.stderr == golden
     assert run("app", "validate", str(good), "--marathon-url", "127.0.0.1:1").exit_code == 0
     assert marathon.sent("POST") == []
@@ -371,6 +368,4 @@ def test_on_a_terminal_the_difference_is_shown_and_asked_about(
         os.close(ours)
     assert done.returncode == status, said
     assert said == golden
-    assert ("nothing was changed" in said) == (answer == "n")
-    assert "interrupted" not in said
     assert len(train.sent("PUT")) == sent

@@ -47,16 +47,16 @@ def test_a_pod_is_checked_and_added(pods: ScriptedServer, run: Run, app_file: Wr
     assert run("pod", "add", app_file(NEW)).stdout == golden
     assert pods.sent("POST")[0].body == NEW
     bad = run("pod", "add", app_file({**NEW, "containers": [{"name": "a", "gpus": 1}]}))
-    assert (bad.exit_code, "/containers(0)/gpus: unknown key `gpus`" in bad.stderr) == (1, True)
+    assert (bad.exit_code, bad.stderr) == (1, golden)
     assert run("pod", "add", app_file(NEW), "--dry-run").stdout == golden
     assert len(pods.sent("POST")) == 1
 
 
-def test_adding_a_pod_is_waited_for(pods: ScriptedServer, run: Run, app_file: Write) -> None:
+def test_adding_a_pod_is_waited_for(pods: ScriptedServer, run: Run, app_file: Write, golden: Golden) -> None:
     stable = {**STATUS, "instances": [{"status": "STABLE"}, {"status": "STABLE"}]}
     pods.on("GET", "/v2/pods/pair::status", stable)
     result = run("pod", "add", app_file(NEW), "--wait")
-    assert (result.exit_code, result.stderr) == (0, "/pair: 2 of 2 running\n")
+    assert (result.exit_code, result.stderr) == (0, golden)
 
 
 def test_pods_are_listed_and_shown(pods: ScriptedServer, run: Run, golden: Golden) -> None:

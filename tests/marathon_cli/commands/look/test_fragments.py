@@ -58,10 +58,7 @@ def test_shared_cards_are_told_one_by_one(marathon: ScriptedServer, run: Run, go
     used = {"gpu_mem": "[2000-2011]", "gpu_slices": "[2000-2001]"}
     slave = {"id": "S0", "hostname": "g1", "pid": "slave(1)@g1:5051", "resources": total, "used_resources": used}
     marathon.on("GET", "/slaves", {"slaves": [slave]})
-    assert run("gpu", "fragments").stdout.splitlines()[1].split(maxsplit=7) == [
-        *("g1", "card", "2", "3", "GiB", "3", "GiB"),
-        golden,
-    ]
+    assert run("gpu", "fragments").stdout == golden
     (card,) = json.loads(run("gpu", "fragments", "-o", "json").stdout)["fragments"]
     assert (card["card"], card["unusableGiB"], card["lacks"]) == (2, 3, ["cards"])
 

@@ -96,7 +96,7 @@ def test_a_group_is_changed_scaled_and_led_back(
 
 def test_removing_everything_must_be_meant(tree: ScriptedServer, run: Run, golden: Golden) -> None:
     result = run("group", "remove", "/")
-    assert (result.exit_code, "--yes confirms that" in result.stderr) == (1, True)
+    assert (result.exit_code, result.stderr) == (1, golden)
     assert tree.sent("DELETE") == []
     assert run("group", "remove", "prod").stdout == golden
     assert run("group", "remove", "/", "--yes").exit_code == 0
@@ -144,7 +144,7 @@ def test_a_deployment_is_led_back_or_stopped(deploying: ScriptedServer, run: Run
     assert run("deployment", "stop", "e-2").stdout == golden
     assert [request.query["force"] for request in deploying.sent("DELETE")] == ["false", "true"]
     unknown = run("deployment", "stop", "d-7")
-    assert (unknown.exit_code, "under way: d-1, e-2" in unknown.stderr) == (1, True)
+    assert (unknown.exit_code, unknown.stderr) == (1, golden)
     assert run("deployment", "watch").stderr == golden
 
 
@@ -161,12 +161,12 @@ def test_watching_a_deployment_that_is_stopped_is_no_success(
     assert result.stderr == golden
 
 
-def test_watching_a_deployment_to_its_end_is_success(marathon: ScriptedServer, run: Run) -> None:
+def test_watching_a_deployment_to_its_end_is_success(marathon: ScriptedServer, run: Run, golden: Golden) -> None:
     marathon.on("GET", "/v2/deployments", [Answer(200, DEPLOYMENTS[1:]), Answer(200, [])])
     app = {"id": "/b", "instances": 1, "tasksRunning": 1, "tasks": [{"state": "TASK_RUNNING"}], "version": VERSION}
     marathon.on("GET", "/v2/apps/b", {"app": app})
     result = run("deployment", "watch", "e-2")
-    assert (result.exit_code, result.stderr) == (0, "/b: 1 of 1 running\n")
+    assert (result.exit_code, result.stderr) == (0, golden)
 
 
 QUEUE = {
@@ -202,7 +202,7 @@ def test_the_queue_says_what_is_waited_for_gpus_too(marathon: ScriptedServer, ru
         "InsufficientGpus",
     ]
     missing = run("queue", "summary", "other")
-    assert (missing.exit_code, "what waits: /train" in missing.stderr) == (1, True)
+    assert (missing.exit_code, missing.stderr) == (1, golden)
 
 
 def test_details_show_what_each_agent_lacked(marathon: ScriptedServer, run: Run) -> None:
