@@ -25,11 +25,11 @@ ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *PAGES])
-SCHEMAS = sorted((ROOT / "schemas").glob("*.json"))
+SCHEMAS = sorted((ROOT / "mesos_gpu" / "schemas").glob("*.json"))
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 # Words in backticks that look like a path of this project.
 PATH = re.compile(
-    r"`((?:mesos_gpu|marathon_cli|schemas|examples|tests|benchmarks|docs|compat|tools|packaging)/[\w./-]+)`"
+    r"`((?:mesos_gpu|marathon_cli|examples|tests|benchmarks|docs|compat|tools|packaging)/[\w./-]+)`"
 )
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/reference/schemas.md from schemas/: .venv/bin/python -m tools.make_schemas"""
+"""Writes docs/reference/schemas.md from mesos_gpu/schemas/: .venv/bin/python -m tools.make_schemas"""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ PAGE = ROOT / "docs" / "reference" / "schemas.md"
 NAMES = ("app", "pod", "job", "group")
 HEAD = """# Definitions, by their schemas
 
-What apps, pods, jobs and groups may say. The schemas (JSON Schema 2020-12) lie in `schemas/`, are installed with the
-package (`mesos_gpu.schemas`), and serve editors too. `mesos-gpu app validate` and its kin tell what is
-wrong with a file, by line. A key with `[]` is of each entry of a list, one with `{}` of each value of an object.
-**Bold** keys have to be there.
+What apps, pods, jobs and groups may say. The schemas (JSON Schema 2020-12) are in `mesos_gpu/schemas/`, are installed
+with the package, and serve editors too. `mesos-gpu app validate` and its kin tell what is wrong with a file, by line.
+A key with `[]` is of each entry of a list, one with `{}` of each value of an object. **Bold** keys have to be there.
 """
 DEEPEST = 5
 
 
 def schemas_page() -> str:
     """Return the whole page."""
-    return HEAD + "".join(_section(name, json.loads((ROOT / "schemas" / f"{name}.json").read_text())) for name in NAMES)
+    return HEAD + "".join(
+        _section(name, json.loads((ROOT / "mesos_gpu" / "schemas" / f"{name}.json").read_text())) for name in NAMES
+    )
 
 
 def _section(name: str, schema: Mapping[str, Any]) -> str:
     rows = "".join(_rows(schema, schema, "", 0, frozenset()))
-    head = f"\n## {schema['title']}\n\n{schema['description']} Schema: `schemas/{name}.json`.\n\n"
+    head = f"\n## {schema['title']}\n\n{schema['description']} Schema: `mesos_gpu/schemas/{name}.json`.\n\n"
     return f"{head}| key | type | default | what it says |\n|---|---|---|---|\n{rows}"
 
 

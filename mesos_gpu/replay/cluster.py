@@ -56,7 +56,7 @@ _STREAM = "stream"
 BEGIN_S = 1_700_000_000.0
 """Unix time at which every replay begins; dates appear nowhere in what it says."""
 _LEAST_CPUS_MILLI, _LEAST_MEM_MIB = 10, 32
-"""What a job has to ask for (schemas/job.json)."""
+"""What a job has to ask for (mesos_gpu/schemas/job.json)."""
 _RUN = "R"
 """Ids of runs begin so: by a capital letter Marathon tells them from names of apps."""
 _FOR_EVER_S = 1e9

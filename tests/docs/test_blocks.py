@@ -247,7 +247,7 @@ def check_json(text: str) -> None:
     elif "permissive" in document:
         assert read_acls("acls", text)
     else:
-        schema = json.loads((ROOT / "schemas" / f"{schema_of(document)}.json").read_text())
+        schema = json.loads((ROOT / "mesos_gpu" / "schemas" / f"{schema_of(document)}.json").read_text())
         if part:
             schema["required"] = []
         assert document.keys() <= schema["properties"].keys()

@@ -1,4 +1,4 @@
-"""schemas/app.json as an editor sees it: valid, described, with defaults that fit, good for the examples."""
+"""mesos_gpu/schemas/app.json as an editor sees it: valid, described, with defaults that fit, good for the examples."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ _OURS: Mapping[str, Schema] = {
 
 
 def document(routes: Iterable[Route], schemas: Mapping[str, Schema], *, version: str) -> dict[str, Any]:
-    """Return the document. `schemas` are those of schemas/, by the names that they have here."""
+    """Return the document. `schemas` are those of mesos_gpu/schemas/, by the names that they have here."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)

@@ -1,4 +1,4 @@
-"""The shapes of the documents that Marathon takes, each read from its file in schemas/."""
+"""The shapes of the documents that Marathon takes, each read from its file in mesos_gpu/schemas/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of a document: types, ranges, patterns and defaults, all read from one of schemas/*.json.
+"""The shape of a document: types, ranges, patterns and defaults, all read from one of mesos_gpu/schemas/*.json.
 
 This is the first of Marathon's two stages; its refusals carry machine codes such as `error.min`. What Marathon
 overlooks (unknown keys, nulls, the case of enum literals, `1.0` for an integer) `clean` takes out of the way first.
@@ -26,7 +26,7 @@ Schema = Mapping[str, Any]
 
 
 class DocumentSchema:
-    """One of schemas/*.json, which are installed as package data; read when it is first needed."""
+    """One of mesos_gpu/schemas/*.json, which are installed as package data; read when it is first needed."""
 
     def __init__(self, name: str, aliases: Mapping[str, str] | None = None) -> None:
         """`name` is the file's. `aliases` has, for keys that people write instead, the key that they mean."""
