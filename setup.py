@@ -1,9 +1,8 @@
 """Packaging only; every setting that is not about packaging is in pyproject.toml."""
 
-import re
 import subprocess
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from setuptools import find_namespace_packages, find_packages, setup
 
@@ -60,28 +59,31 @@ def bundled(name: str, version: str, folder: str) -> str:
     In a source tree it is the folder's URL, so that pip, pipx and uv need nothing else. An sdist, and each wheel built
     from one, requires the version instead, since a path is valid on one machine only: `pip install --find-links dist`.
     """
-    if (ROOT / "PKG-INFO").exists():
-        return f"{name}=={version}"
-    commit = pip_checkout()
-    return f"{name} @ {f'{commit}#subdirectory={folder}' if commit else (ROOT / folder).as_uri()}"
+    return f"{name}=={version}" if (ROOT / "PKG-INFO").exists() else f"{name} @ {location(folder)}"
 
 
-def pip_checkout() -> str | None:
-    """Return the URL of this commit if pip has checked it out by its id: pip deletes the files but caches the wheel.
+def location(folder: str) -> str:
+    """Return the URL of a folder of this source tree.
 
-    A URL with a password or a token is not returned, since it would be readable in the installed metadata.
+    pip deletes what it has checked out but may keep the wheel in its cache, so the URL is then that of the repository.
+    Exceptions: a bare repository on this machine, since pip before 24.1 rejects `git+file:///` in metadata, and a URL
+    with a password or a token, which would be readable in the installed metadata.
     """
-    head = ROOT / ".git" / "HEAD"
-    if not any(part.startswith("pip-") for part in ROOT.parts) or not head.is_file():
-        return None
-    commit = head.read_text().strip()
-    if re.fullmatch("[0-9a-f]{40}", commit) is None:  # a branch: pip does not cache the wheel
-        return None
-    command = ["git", "config", "--get", "remote.origin.url"]
-    url = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-    parts = urlsplit(url)
-    secret = parts.password is not None or (parts.scheme.startswith("http") and parts.username is not None)
-    return f"git+{url}@{commit}" if parts.scheme and not secret else None
+    here = (ROOT / folder).as_uri()
+    if not (ROOT / ".git").exists() or not any(part.startswith("pip-") for part in ROOT.parts):
+        return here
+    origin, commit = git("config", "--get", "remote.origin.url"), git("rev-parse", "HEAD")
+    parts = urlsplit(origin)
+    if parts.scheme == "file":
+        there = Path(unquote(parts.path)) / folder
+        return there.as_uri() if there.is_dir() else here
+    secret = parts.password or (parts.scheme in ("http", "https") and parts.username)
+    return f"git+{origin}@{commit}#subdirectory={folder}" if parts.hostname and not secret else here
+
+
+def git(*words: str) -> str:
+    """Return what git prints about this source tree."""
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 # pymesos requires http-parser, whose last release does not compile on Python 3.11 and newer. This is a distribution of
