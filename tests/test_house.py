@@ -28,9 +28,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *PAGES])
 SCHEMAS = sorted((ROOT / "mesos_gpu" / "schemas").glob("*.json"))
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 # Words in backticks that look like a path of this project.
-PATH = re.compile(
-    r"`((?:mesos_gpu|marathon_cli|examples|tests|benchmarks|docs|compat|tools|packaging)/[\w./-]+)`"
-)
+PATH = re.compile(r"`((?:mesos_gpu|marathon_cli|examples|tests|benchmarks|docs|compat|tools|packaging)/[\w./-]+)`")
 
 
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
