@@ -179,7 +179,7 @@ To remove `mesos-gpu` from the machine, run `mesos-gpu down --purge` and `./run 
 ([other ways](install.md#uninstall))."""
 CHINESE_END = """\
 从机器上移除 `mesos-gpu`：先运行 `mesos-gpu down --purge`，再运行 `./run uninstall`
-（[其他安装方式](install.zh-CN.md#uninstall)）。"""
+（[其他安装方式](install.zh-CN.md#卸载)）。"""
 ENDS = {PAGE: END, CHINESE_PAGE: CHINESE_END}
 """What each page ends with."""
 

@@ -23,8 +23,8 @@ class Debian:
         self.root = root
 
     def command(self, *words: str) -> list[str]:
-        # The mounts are in a namespace of their own, and gone with the last process in it. The Debian is the root of that
-        # namespace, since programs that join it, such as those that crun executes in a container, begin at its root.
+        # The mounts are in a namespace of their own, and gone with the last process in it. The Debian is its root:
+        # programs that join the namespace, such as those that crun executes in a container, begin at the root.
         root = shlex.quote(str(self.root))
         mounts = "".join(f"mount --rbind /{name} {root}/{name} && " for name in ("proc", "sys", "dev"))
         enter = f"mount --bind {root} {root} && {mounts}cd {root} && pivot_root . mnt && umount -l /mnt && cd /"
