@@ -127,7 +127,7 @@ ISOLATE = """
 from pathlib import Path
 from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator, NvidiaVolume
-here = Path("isolated")
+here = Path(__file__).parent
 driver = open_driver("simulated")
 isolator = NvidiaGpuIsolator(
     driver.gpus(), driver, NvidiaVolume.create(here / "volumes", driver), Checkpoints(here / "gpus")
@@ -143,7 +143,7 @@ def test_the_isolator_needs_two_dependencies(tmp_path: Path, source: Path, tools
     machine = Machine(tmp_path, source, tools, sys.executable)
     machine.types(COMMANDS["isolator"])
     (tmp_path / "opt" / "isolate.py").write_text(ISOLATE)
-    assert machine.types("cd /opt && isolator/bin/python -W error isolate.py") == "2\n"
+    assert machine.types("/opt/isolator/bin/python -W error /opt/isolate.py") == "2\n"
 
 
 # --- what the metadata requires -----------------------------------------------------------------------------------
