@@ -1,7 +1,7 @@
 """Has `mesos-gpu` of this Python's environment begin without Python's site: `.venv/bin/python tools/quick_start.py`.
 
-pip's scripts begin with the whole of it, which takes 3 ms of 11. What needs it has it afterwards (marathon_cli/start.py,
-quick). A wheel cannot do this: pip writes the first line of scripts, without options.
+pip's scripts begin with the whole of it, which takes 3 ms of 11. What needs it has it afterwards (quick, in
+marathon_cli/start.py). A wheel cannot do this: pip writes the first line of scripts, without options.
 """
 
 from __future__ import annotations

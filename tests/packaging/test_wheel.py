@@ -118,7 +118,7 @@ print(table.decode(b"\\n\\x01t"), table.encode({"value": "t"}))
 
 @pytest.fixture
 def run(dist: Path, tmp_path: Path) -> Run:
-    """Run a program of a fresh environment in which nothing but the wheel was asked for; test_install.py has each Python."""
+    """Run a program of a fresh environment in which only the wheel was requested. test_install.py has each Python."""
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "MESOS", "MARATHON"))}
