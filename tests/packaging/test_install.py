@@ -100,7 +100,7 @@ def install(way: str, machine: Machine) -> None:
     assert REMOVED_BY[way] in machine.types("mesos-gpu uninstall --dry-run").splitlines()[-1]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("machine", OTHERS, ids=lambda version: f"python{version}", indirect=True)
 @pytest.mark.parametrize("way", ["git", "pipx", "uv"])
 def test_each_way_installs_the_programs_and_pymesos(way: str, machine: Machine) -> None:
@@ -108,7 +108,7 @@ def test_each_way_installs_the_programs_and_pymesos(way: str, machine: Machine) 
 
 
 @pytest.mark.root
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_pip_install_gives_a_cluster_that_runs_an_app_and_names_missing_extras(machine: Machine) -> None:
     install("pip", machine)
     machine.types("/opt/mesos-gpu/bin/pip check")
@@ -142,7 +142,7 @@ print(len(isolator.free))
 """
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_isolator_needs_two_dependencies(tmp_path: Path, source: Path, tools: Path) -> None:
     machine = Machine(tmp_path, source, tools, sys.executable)
     machine.types(COMMANDS["isolator"])

@@ -19,6 +19,7 @@ from tests.support import places
 
 EXAMPLE = places.EXAMPLES / "simple-gpu-test.json"
 Run = Callable[..., str]
+pytestmark = pytest.mark.timeout(600)  # the first test waits for the build of all wheels
 
 
 def test_the_wheel_names_no_file_of_the_machine_that_built_it(dist: Path) -> None:
