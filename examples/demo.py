@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -125,10 +127,23 @@ def run_on_a_box(work_dir: str, app: str, *look: str, up: tuple[str, ...] = ()) 
     return 0
 
 
+def next_commands(environ: Mapping[str, str], program: str | None) -> list[str]:
+    """Return what to type after the demo; `program` is the path of mesos-gpu that a shell finds."""
+    commands = [] if "SUDO_UID" not in environ else ["sudo -s"]
+    if program is None:
+        commands.append("./run install")
+    return [*commands, "mesos-gpu up --detach"]
+
+
 def main() -> int:
     """Run the demo; return the exit status."""
     with tempfile.TemporaryDirectory(prefix="mesos-gpu-demo-") as folder:
-        return run_on_a_box(folder, "simple-gpu-test", "task", "list")
+        status = run_on_a_box(folder, "simple-gpu-test", "task", "list")
+    if status == 0:
+        print("\nTo start a cluster that stays up (docs/start/first-five-minutes.md):")
+        for command in next_commands(os.environ, shutil.which("mesos-gpu")):
+            print(f"  {command}")
+    return status
 
 
 if __name__ == "__main__":

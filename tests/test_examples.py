@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.demo import next_commands
 from tests.support.places import EXAMPLES
 
 
@@ -40,3 +41,17 @@ def test_the_training_framework_passes_its_tests_and_so_does_what_its_page_shows
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110, cwd=EXAMPLES.parent)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 passed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("environ", "program", "commands"),
+    [
+        ({}, "/usr/bin/mesos-gpu", ["mesos-gpu up --detach"]),
+        ({}, None, ["./run install", "mesos-gpu up --detach"]),
+        ({"SUDO_UID": "1000"}, None, ["sudo -s", "./run install", "mesos-gpu up --detach"]),
+    ],
+)
+def test_the_demo_ends_with_what_to_type_next(
+    environ: dict[str, str], program: str | None, commands: list[str]
+) -> None:
+    assert next_commands(environ, program) == commands

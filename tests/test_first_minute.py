@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from tests.support.pages import blocks
+from tests.support.places import ROOT
 from tools.record_first_minute import HEIGHT, RECORDINGS, STORIES, WIDTH, Shown, asciicast, told
 
 
@@ -38,3 +40,16 @@ def test_a_recording_that_is_kept_shows_every_command_and_no_machine(story: str)
     assert not re.search(r"Traceback|WARNING|ERROR|DEPRECATION|https?://(?!127\.0\.0\.1)", text)
     events = [json.loads(line) for line in (RECORDINGS / f"{story}.cast").read_text().splitlines()[1:]]
     assert told([Shown(at_s, shown) for at_s, _, shown in events]).count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize("page", ["README", "docs/start/first-five-minutes", "docs/start/install"])
+def test_both_languages_show_the_same_commands(page: str) -> None:
+    shown = [
+        [
+            block.commands()
+            for block in blocks(ROOT, ROOT / f"{page}{language}.md")
+            if block.language in ("sh", "console")
+        ]
+        for language in ("", ".zh-CN")
+    ]
+    assert shown[0] == shown[1] != []

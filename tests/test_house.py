@@ -72,7 +72,7 @@ def test_the_packages_ship_what_they_read() -> None:
     setup = (ROOT / "setup.py").read_text()
     for name in (
         "messages.json",
-        "smi/*.sh",
+        "mesos_gpu.gpu.smi",
         "*.c",
         "*.json",
         "py.typed",

@@ -16,7 +16,8 @@ PYTHON = """#!/bin/sh
 case "$1 $2" in
     "-c "*) exit ;;
     "tools/make_codec.py "*) [ ! -e no-compiler ] || { echo "no C compiler is here" >&2; exit 1; } ;;
-    "-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && : >"$3/bin/pip" && chmod +x "$3/bin/pip" ;;
+    "-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && : >"$3/bin/pip" && chmod +x "$3/bin/pip"
+        touch "$3/bin/mesos-gpu" "$3/bin/mesos-gpu-agent" "$3/bin/cgpu-smi" ;;
     "-m pip")
         case "$*" in
             *" -r "*) echo "Collecting numpy==2" && echo "  Downloading numpy-2.whl (18.2 MB)" ;;
@@ -46,8 +47,8 @@ class Clone:
         self.python.write_text(PYTHON)
         self.python.chmod(0o755)
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, "PYTHON": str(self.python)}
+    def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "PYTHON": str(self.python), **variables}
         return subprocess.run(
             ["./run", *words], cwd=self.folder, env=env, capture_output=True, text=True, timeout=60, check=False
         )
@@ -163,3 +164,32 @@ def test_who_is_not_root_and_has_no_sudo_is_told_before_anything_is_installed(cl
         "run: demo needs root, for containers' cgroups and mounts; as root: ./run demo\n",
     )
     assert not (clone.folder / ".venv").exists()
+
+
+@pytest.mark.root
+def test_install_links_the_programs_and_uninstall_removes_those_links_only(clone: Clone, tmp_path: Path) -> None:
+    programs = tmp_path / "prefix" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "other").symlink_to("/bin/sh")
+    prefix = str(programs.parent)
+    for _ in range(2):
+        done = clone.run("install", PREFIX=prefix)
+        assert done.returncode == 0, done.stderr
+    assert clone.installed() == RUNNING
+    linked = {path.name: path.readlink() for path in programs.iterdir()}
+    ours = {name: clone.folder / ".venv/bin" / name for name in ("mesos-gpu", "mesos-gpu-agent", "cgpu-smi")}
+    assert linked == ours | {"other": Path("/bin/sh")}
+    assert clone.run("uninstall", PREFIX=prefix).returncode == 0
+    assert [path.name for path in programs.iterdir()] == ["other"]
+    assert clone.run("uninstall", PREFIX=prefix).returncode == 1
+
+
+@pytest.mark.root
+def test_install_replaces_no_program_of_another_installation(clone: Clone, tmp_path: Path) -> None:
+    programs = tmp_path / "prefix" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "mesos-gpu").write_text("another")
+    done = clone.run("install", PREFIX=str(programs.parent))
+    assert (done.returncode, f"{programs}/mesos-gpu" in done.stderr) == (1, True)
+    assert [path.name for path in programs.iterdir()] == ["mesos-gpu"]
+    assert clone.run("install", PREFIX=str(tmp_path / "nowhere")).returncode == 1

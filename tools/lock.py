@@ -33,11 +33,11 @@ OWN = "http-parser"
 
 
 def declared(name: str) -> list[str]:
-    """Return a list of requirements of setup.py, without our own."""
+    """Return a list of requirements of setup.py."""
     tree = ast.parse((ROOT / "setup.py").read_text())
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
-            return [one for one in ast.literal_eval(node.value) if not one.startswith(OWN)]
+            return list(ast.literal_eval(node.value))
     raise SystemExit(f"setup.py has no list {name}")
 
 

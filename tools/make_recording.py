@@ -143,10 +143,17 @@ def as_on_a_quiet_machine(screen: str, work_dir: Path) -> str:
 HEAD = """\
 # The first five minutes
 
-What a terminal showed without an NVIDIA GPU; `tools/make_recording.py` types the commands anew.
-Where there is a GPU with its driver, the same commands use that. [中文](first-five-minutes.zh-CN.md)
+This page shows the output on a machine without an NVIDIA GPU; `tools/make_recording.py` records it. On a machine with a
+GPU and its driver, the same commands use that GPU. [中文](first-five-minutes.zh-CN.md)
 
-`mesos-gpu ui` opens the page that Marathon serves ([more pictures](../do/ui.md)):
+The commands need root. If you are another user, open a root shell in the clone with `sudo -s`. The first command makes
+`mesos-gpu` available, by a link in `/usr/local/bin`. Skip it if you have [installed mesos-gpu another way](install.md).
+
+```sh
+./run install
+```
+
+`mesos-gpu ui` opens the web UI ([more pictures](../do/ui.md)):
 
 ![Services with their state and its reason](../pictures/ui-services.png)"""
 CHINESE_HEAD = """\
@@ -155,11 +162,26 @@ CHINESE_HEAD = """\
 以下是没有 NVIDIA GPU 的机器上终端的实际显示，由 `tools/make_recording.py` 重新录制。
 有 GPU 和驱动时，同样的命令会直接使用它。[English](first-five-minutes.md)
 
+这些命令需要 root 权限。其他用户可在克隆的目录里用 `sudo -s` 打开 root shell。
+第一条命令在 `/usr/local/bin` 里建立 `mesos-gpu` 的链接；如果已用[其他方式安装](install.zh-CN.md)，请跳过。
+
+```sh
+./run install
+```
+
 `mesos-gpu ui` 打开 Marathon 自带的页面（[更多截图](../do/ui.md)）：
 
 ![一个服务的日志](../pictures/ui-logs-zh.png)"""
 HEADS = {PAGE: HEAD, CHINESE_PAGE: CHINESE_HEAD}
 """What each page begins with."""
+END = """\
+To remove `mesos-gpu` from the machine, run `mesos-gpu down --purge` and `./run uninstall`
+([other ways](install.md#uninstall))."""
+CHINESE_END = """\
+从机器上移除 `mesos-gpu`：先运行 `mesos-gpu down --purge`，再运行 `./run uninstall`
+（[其他安装方式](install.zh-CN.md#卸载)）。"""
+ENDS = {PAGE: END, CHINESE_PAGE: CHINESE_END}
+"""What each page ends with."""
 
 
 def page(path: Path, screens: list[str]) -> str:
@@ -168,7 +190,7 @@ def page(path: Path, screens: list[str]) -> str:
     for step, screen in zip(STEPS, screens, strict=True):
         text = step.text if path == PAGE else step.chinese
         parts.append(f"{text}\n\n```console\n{screen}\n```")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, ENDS[path]]) + "\n"
 
 
 def recorded(language: str) -> list[str]:

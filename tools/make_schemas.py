@@ -12,17 +12,18 @@ PAGE = ROOT / "docs" / "reference" / "schemas.md"
 NAMES = ("app", "pod", "job", "group")
 HEAD = """# Definitions, by their schemas
 
-What apps, pods, jobs and groups may say. The schemas (JSON Schema 2020-12) lie in `schemas/`, are installed with the
-package (`mesos_gpu.schemas`), and serve editors too. `mesos-gpu app validate` and its kin tell what is
-wrong with a file, by line. A key with `[]` is of each entry of a list, one with `{}` of each value of an object.
-**Bold** keys have to be there.
+What apps, pods, jobs and groups may say. The schemas (JSON Schema 2020-12) are in `schemas/`, are installed
+with the package, and serve editors too. `mesos-gpu app validate` and its kin tell what is wrong with a file, by line.
+A key with `[]` is of each entry of a list, one with `{}` of each value of an object. **Bold** keys have to be there.
 """
 DEEPEST = 5
 
 
 def schemas_page() -> str:
     """Return the whole page."""
-    return HEAD + "".join(_section(name, json.loads((ROOT / "schemas" / f"{name}.json").read_text())) for name in NAMES)
+    return HEAD + "".join(
+        _section(name, json.loads((ROOT / "schemas" / f"{name}.json").read_text())) for name in NAMES
+    )
 
 
 def _section(name: str, schema: Mapping[str, Any]) -> str:

@@ -66,6 +66,7 @@ from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.sharing import SharingIsolator
+from mesos_gpu.kubelet import require_grpc
 from mesos_gpu.mesos.conversions import with_kept
 from mesos_gpu.mesos.ids import AgentId, ContainerId
 from mesos_gpu.mesos.resource import Document, Resource
@@ -321,6 +322,7 @@ def _open_devices(settings: DeviceSettings, checkpoints: Checkpoints) -> Devices
     if settings.folder is None:
         return None
     # gRPC takes a tenth of a second to import, and few agents need it.
+    require_grpc()
     from mesos_gpu.agent.devices.host import DeviceHost
     from mesos_gpu.agent.devices.records import DeviceRecords
 
@@ -332,6 +334,7 @@ async def _open_pods(path: Path | None, agent: Agent, closing: AsyncExitStack) -
     """Tell at a socket which task has which devices. Raises Unavailable when that cannot be opened."""
     if path is None:
         return
+    require_grpc()
     from mesos_gpu.agent.devices.pod_resources import PodResources
 
     pods = PodResources(path, lambda: pods_shown(agent.state.frameworks, agent.held()), agent.there)

@@ -1,7 +1,7 @@
 """The services of those APIs over gRPC, for either side: who serves one gives its methods, who calls one gets a stub.
 
 The only module that knows how a service is put together; `grpc` is an extra of this project (`pip install
-mesos-gpu[kubernetes]`), so what needs it imports this module when it is asked for.
+mesos-gpu[kubernetes]`), so this module is imported only when it is needed, after `require_grpc()`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mesos_gpu.errors import Unavailable
-from mesos_gpu.kubelet.messages import message
+import grpc
+import grpc.aio
 
-try:
-    import grpc
-    import grpc.aio
-except ImportError as error:  # pragma: no cover
-    raise Unavailable(
-        f"Kubernetes' interfaces need gRPC, which is not installed ({error}): pip install 'mesos-gpu[kubernetes]'"
-    ) from error
+from mesos_gpu.kubelet.messages import message
 
 VERSION = "v1beta1"
 REGISTRATION, DEVICE_PLUGIN = "v1beta1.Registration", "v1beta1.DevicePlugin"

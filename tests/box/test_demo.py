@@ -26,4 +26,5 @@ def test_the_demo_runs_its_job_shows_two_tables_and_leaves_nothing(tmp_path: Pat
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("NVIDIA-SMI") >= 2, "on a slow machine more are printed before it looks"
     assert "TASK_RUNNING" in done.stdout
+    assert done.stdout.endswith("\n  mesos-gpu up --detach\n")
     assert list(tmp_path.iterdir()) == []

@@ -23,10 +23,12 @@ class Debian:
         self.root = root
 
     def command(self, *words: str) -> list[str]:
-        # The mounts are in a namespace of their own, and gone with the last process in it.
-        mounts = "".join(f"mount --rbind /{name} {self.root}/{name} && " for name in ("proc", "sys", "dev"))
-        chroot = f"exec chroot {self.root} {shlex.join(words)}"
-        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", mounts + chroot]
+        # The mounts are in a namespace of their own, and gone with the last process in it. The Debian is its root:
+        # programs that join the namespace, such as those that crun executes in a container, begin at the root.
+        root = shlex.quote(str(self.root))
+        mounts = "".join(f"mount --rbind /{name} {root}/{name} && " for name in ("proc", "sys", "dev"))
+        enter = f"mount --bind {root} {root} && {mounts}cd {root} && pivot_root . mnt && umount -l /mnt && cd /"
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", f"{enter} && exec {shlex.join(words)}"]
 
     def run(self, *words: str) -> str:
         done = subprocess.run(self.command(*words), capture_output=True, text=True)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 
 def pythons() -> dict[str, str]:

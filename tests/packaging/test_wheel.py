@@ -1,4 +1,4 @@
-"""The wheels, installed as a user does: a fresh environment, a folder and an index, on each Python that is here."""
+"""The wheels, installed as a user does: a fresh environment, a folder and an index."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tests.support import places
 
 EXAMPLE = places.EXAMPLES / "simple-gpu-test.json"
 Run = Callable[..., str]
+pytestmark = pytest.mark.timeout(600)  # the first test waits for the build of all wheels
 
 
 def test_the_wheel_names_no_file_of_the_machine_that_built_it(dist: Path) -> None:
@@ -116,12 +117,11 @@ print(table.decode(b"\\n\\x01t"), table.encode({"value": "t"}))
     assert (done.stdout, done.stderr) == ("{'value': 't'} b'\\n\\x01t'\n", "")
 
 
-@pytest.fixture(params=sorted(pythons()), ids=lambda version: f"python{version}")
-def run(request: pytest.FixtureRequest, dist: Path, tmp_path: Path) -> Run:
-    """Run a program of a fresh environment in which nothing but the wheel was asked for."""
-    python = pythons()[request.param]
+@pytest.fixture
+def run(dist: Path, tmp_path: Path) -> Run:
+    """Run a program of a fresh environment in which only the wheel was requested. test_install.py has each Python."""
     environment = tmp_path / "environment"
-    subprocess.run([python, "-m", "venv", "--without-pip", environment], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "MESOS", "MARATHON"))}
     clean["HOME"] = str(tmp_path)
 

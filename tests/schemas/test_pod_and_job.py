@@ -1,4 +1,4 @@
-"""schemas/pod.json and schemas/job.json as an editor sees them: valid, described, with defaults that fit."""
+"""The pod and job schemas as an editor sees them: valid, described, with defaults that fit."""
 
 from __future__ import annotations
 

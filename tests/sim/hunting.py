@@ -20,7 +20,7 @@ APPLY = ("git", "apply", "-C1", "--whitespace=nowarn")
 """One line around a change is enough to know the place by: what is near it may change."""
 SAID = "Said: "
 """How the second line of a patch begins that says what history must show it."""
-COPIED = ("mesos_gpu", "marathon_cli", "schemas", "tests")
+COPIED = ("mesos_gpu", "marathon_cli", "tests")
 
 
 @dataclass(frozen=True)

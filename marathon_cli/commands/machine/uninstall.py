@@ -67,5 +67,18 @@ def _the_rest() -> Iterator[str]:
     if profiles.is_dir():
         yield f"{profiles}  (profiles and credentials of the command line): rm -r {profiles}"
     program = Path(sys.argv[0]).absolute()
-    how = "apt purge mesos-gpu" if sys.prefix.startswith(PACKAGED) else f"{sys.executable} -m pip uninstall mesos-gpu"
-    yield f"{program}  (the program itself): {how}"
+    yield f"{program}  (the program itself): {how_to_remove(Path(sys.prefix))}"
+
+
+def how_to_remove(prefix: Path) -> str:
+    """Return the command that removes the program from the environment at `prefix`, by what installed it."""
+    if f"{prefix}/".startswith(PACKAGED):
+        return "apt purge mesos-gpu"
+    if (prefix / "pipx_metadata.json").exists():
+        return "pipx uninstall mesos-gpu"
+    if (prefix / "uv-receipt.toml").exists():
+        return "uv tool uninstall mesos-gpu"
+    clone = prefix.parent
+    if (clone / "run").exists() and (clone / "marathon_cli").is_dir():
+        return f"{clone}/run uninstall"
+    return f"{prefix}/bin/python -m pip uninstall mesos-gpu"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mesos_gpu.doors.common.agent import Book, find_agent
+from mesos_gpu.kubelet import require_grpc
 from mesos_gpu.mesos.flags import Flag
 from mesos_gpu.process.program import EXIT_OK, read_flags, run_program, write_ready_file
 
@@ -41,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     async def run(stop: asyncio.Event) -> int:
         # gRPC takes its time to import, and may be missing: --help needs none of it.
+        require_grpc()
         from mesos_gpu.doors.kubernetes.plugin import GpuPlugin
 
         plugin = GpuPlugin(
