@@ -21,9 +21,7 @@ DEEPEST = 5
 
 def schemas_page() -> str:
     """Return the whole page."""
-    return HEAD + "".join(
-        _section(name, json.loads((ROOT / "schemas" / f"{name}.json").read_text())) for name in NAMES
-    )
+    return HEAD + "".join(_section(name, json.loads((ROOT / "schemas" / f"{name}.json").read_text())) for name in NAMES)
 
 
 def _section(name: str, schema: Mapping[str, Any]) -> str:
