@@ -131,6 +131,7 @@ class Transport:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._idle: dict[tuple[object, ...], list[http.client.HTTPConnection]] = {}
+        self._closed = False
 
     def request(
         self,
@@ -174,13 +175,17 @@ class Transport:
             return answer
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close the connections that are kept. A request that another thread has sent closes its own at its end."""
+        self._closed = True
         for kept in self._idle.values():
             while kept:
                 kept.pop().close()
 
     def keep(self, key: tuple[object, ...], connection: http.client.HTTPConnection) -> None:
-        """Keep a connection for the next request."""
+        """Keep a connection for the next request, or close it if there will be none."""
+        if self._closed:
+            connection.close()
+            return
         self._idle.setdefault(key, []).append(connection)
 
     def _kept(self, key: tuple[object, ...]) -> http.client.HTTPConnection | None:

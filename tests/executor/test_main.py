@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,13 +104,17 @@ async def test_checks_are_run_beside_the_task_and_told(pod: Pod) -> None:
     await pod.start()
     times = {"delay_seconds": 0, "interval_seconds": 0.05, "grace_period_seconds": 0, "consecutive_failures": 2}
     check = {"type": "COMMAND", "command": {"command": {"value": "true"}}, **times}
-    health = {"type": "TCP", "tcp": {"port": 1}, **times}
-    await pod.launch(task("a", check=check, health_check=health))
+
+    def told() -> list[dict[str, Any]]:
+        return [status.get("check_status", {}).get("command", {}) for status in pod.agent.updates]
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        health = {"type": "TCP", "tcp": {"port": server.getsockname()[1]}, **times}
+        await pod.launch(task("a", check=check, health_check=health))
+        await pod.agent.until(lambda: {"exit_code": 0} in told())
     assert await pod.exit_status() == 0
     (session, *_) = pod.agent.of("LAUNCH_NESTED_CONTAINER_SESSION")
     assert session["container_id"]["parent"]["parent"] == {"value": "top"}
-    found = [status.get("check_status", {}).get("command", {}) for status in pod.agent.updates]
-    assert {"exit_code": 0} in found
     last = pod.agent.updates[-1]
     assert (last["state"], last["healthy"]) == ("TASK_KILLED", False)
 

@@ -236,3 +236,15 @@ def test_threads_share_a_client(server: ScriptedServer) -> None:
         thread.join()
     transport.close()
     assert answers == [{"done": True}] * 80
+
+
+def test_an_answer_that_ends_after_the_transport_is_closed_keeps_no_connection() -> None:
+    with saying([JSON]) as (url, _):
+        transport = Transport(Access())
+        answer = transport.request(
+            "GET", f"{url}/x", query=None, headers={}, data=None, read_s=20.0, proxy=None, stream=True
+        )
+        transport.close()
+        answer.json()
+        answer.close()
+        assert not any(transport._idle.values())
