@@ -23,7 +23,12 @@ from marathon_cli.registry import ROWS
 
 PACKAGES = ("mesos_gpu", "marathon_cli")
 KEPT: tuple[str, ...] = (
-    *("marathon_cli/aliases/", "marathon_cli/command_hints.py", "marathon_cli/resident/choice.py"),
+    *(
+        "marathon_cli/aliases/table.py",
+        "marathon_cli/aliases/made.py",
+        "marathon_cli/command_hints.py",
+        "marathon_cli/resident/choice.py",
+    ),
 )
 """Files and folders whose strings others read: protocols."""
 KEYS = {
@@ -39,7 +44,7 @@ _PROSE = re.compile(r"(?:\b[a-z]+[,;:]? |\} )[a-z]{3,}\b|\b[a-z]{4,} \{|[a-z]{4,
 _CODE = re.compile(
     r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|#!|/\*|#include|\(\?)|.*(?:&& |\bexec |\bchmod )"
 )
-_WORD = r"(?<![\w\-./='\"`{}<>%@$&\\:])[a-z]{4,}(?=[\s,;)…]|[.:?!](?:\s|$)|$)"
+_WORD = r"(?<![\w\-./='\"`{}<>%@$&\\:])[a-z]{4,}(?=[\s,;)…]|[.:?!](?:\s|\{|$)|$)"
 _COMMAND = r"`[^`]*`"
 _BRACES = _COMMAND + r"""|\{(?:[^{}'"]|'[^']*'|"[^"]*"|\{[^{}]*\})*\}"""
 _COMPARING = {

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.golden import Golden
 from tests.support.nvml_program import Program, shown, stub_uuid
 
 pytestmark = pytest.mark.slow
@@ -42,13 +43,12 @@ def test_every_gpu_is_listed(program: Program, count: int) -> None:
     ]
 
 
-def test_minor_is_the_drivers_and_a_lost_gpu_leaves_the_rest(program: Program) -> None:
+def test_minor_is_the_drivers_and_a_lost_gpu_leaves_the_rest(program: Program, golden: Golden) -> None:
     done = program(
         LIST, {"count": 4, "gpu.0.minor": 2, "gpu.1.error": 15, "gpu.2.mig": 1, "gpu.3.minor": 5, "gpu.3.mig": 0}
     )
     assert [(gpu["index"], gpu["minor"], gpu["mig_enabled"]) for gpu in gpus(done)] == [(0, 2, None), (3, 5, False)]
-    assert "GPU 1 is left out: GPU is lost" in done.stderr
-    assert f"GPU 2 ({stub_uuid(2)}) is left out: it is in MIG mode" in done.stderr
+    assert done.stderr == golden
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,14 @@ def test_details_are_those_of_the_card(program: Program) -> None:
     assert known(third) == {"numa_node": 0}
 
 
-def test_a_gpu_that_is_lost_has_no_details_and_the_log_says_why(program: Program) -> None:
+def test_a_gpu_that_is_lost_has_no_details_and_the_log_says_why(program: Program, golden: Golden) -> None:
     text = "driver = NvmlDriver()\ngpu = driver.gpus()[0]\nchange(gpu__0__error=15)\nshow(asdict(driver.details(gpu)))"
     done = program(text, {"count": 1})
     assert known(shown(done)[0]) == {}
-    assert f"GPU 0 ({stub_uuid(0)}) does not say what it is: GPU is lost" in done.stderr
+    assert done.stderr == golden
 
 
-def test_usage_of_a_lost_gpu_is_an_error_and_its_retest_says_why(program: Program) -> None:
+def test_usage_of_a_lost_gpu_is_an_error_and_its_retest_says_why(program: Program, golden: Golden) -> None:
     done = program(
         """
 driver = NvmlDriver()
@@ -149,11 +149,8 @@ driver.usage(gpus[0])
 """,
         {"count": 3, "gpu.1.recovery": 0},
     )
-    assert done.stdout.splitlines() == [
-        "[null, null, null]",
-        '["NVML: GPU is lost", "the driver says: it needs a reset", null]',
-    ]
-    assert f"DeviceError: NVML could not ask GPU {stub_uuid(0)} for its usage: GPU is lost" in done.stderr
+    assert done.stdout.splitlines() == golden
+    assert done.stderr.splitlines()[-1] == golden.hide(uuid=stub_uuid(0))
 
 
 TOPOLOGY = """
@@ -247,7 +244,7 @@ EVERY_GPU_REPORTS = {f"gpu.{gpu}.events": 0xFB for gpu in range(4)}
 WHOLE = 0xFFFFFFFF
 
 
-def test_xid_is_told_of_its_gpu_alone_and_other_types_are_not_told(program: Program) -> None:
+def test_xid_is_told_of_its_gpu_alone_and_other_types_are_not_told(program: Program, golden: Golden) -> None:
     answers = {
         "count": 4,
         **EVERY_GPU_REPORTS,
@@ -266,13 +263,13 @@ show(events.qsize())
         answers,
     )
     assert shown(done) == [
-        [stub_uuid(2), 79, "XID 79 (GPU has fallen off the bus)"],
-        [stub_uuid(0), 13, "XID 13 (graphics engine exception)"],
+        [stub_uuid(2), 79, golden],
+        [stub_uuid(0), 13, golden],
         0,
     ]
 
 
-def test_gpu_that_is_lost_is_told_alone_and_the_rest_is_listened_to(program: Program) -> None:
+def test_gpu_that_is_lost_is_told_alone_and_the_rest_is_listened_to(program: Program, golden: Golden) -> None:
     done = program(
         WATCH
         + f"""
@@ -286,17 +283,17 @@ end()
         {"count": 4, **EVERY_GPU_REPORTS},
     )
     assert shown(done) == [
-        [stub_uuid(1), None, "NVML cannot reach it: GPU is lost"],
-        [stub_uuid(3), 48, "XID 48 (double bit memory error)"],
+        [stub_uuid(1), None, golden],
+        [stub_uuid(3), 48, golden],
     ]
 
 
-def test_gpu_that_vanishes_without_an_event_is_found(program: Program) -> None:
+def test_gpu_that_vanishes_without_an_event_is_found(program: Program, golden: Golden) -> None:
     done = program(WATCH + "change(gpu__0__error=15)\nnext_event()\nend()", {"count": 2, **EVERY_GPU_REPORTS})
-    assert shown(done) == [[stub_uuid(0), None, "NVML cannot reach it: GPU is lost"]]
+    assert shown(done) == [[stub_uuid(0), None, golden]]
 
 
-def test_error_of_waiting_that_names_no_gpu_puts_all_in_doubt_once(program: Program) -> None:
+def test_error_of_waiting_that_names_no_gpu_puts_all_in_doubt_once(program: Program, golden: Golden) -> None:
     done = program(
         WATCH
         + f"""
@@ -308,17 +305,17 @@ end()
         {"count": 2, **EVERY_GPU_REPORTS, "wait_error": 999},
     )
     assert shown(done) == [
-        [None, None, "NVML could not wait for events: Unknown Error"],
-        [stub_uuid(0), 95, "XID 95 (uncontained memory error)"],
+        [None, None, golden],
+        [stub_uuid(0), 95, golden],
     ]
 
 
-def test_gpu_that_reports_no_events_is_told_and_watched_by_looking(program: Program) -> None:
+def test_gpu_that_reports_no_events_is_told_and_watched_by_looking(program: Program, golden: Golden) -> None:
     done = program(WATCH + "change(gpu__0__error=16)\nnext_event()\nend()", {"count": 1})
     ((uuid, xid, what),) = shown(done)
     assert (uuid, xid) == (stub_uuid(0), None)
-    assert what.startswith("NVML cannot reach it: GPU requires re")
-    assert f"GPU {stub_uuid(0)} reports no errors through NVML" in done.stderr
+    assert what.replace("restart", "reset") == golden  # bindings differ in this word
+    assert done.stderr == golden
 
 
 def test_event_of_an_instance_is_that_instances_and_one_of_the_gpu_is_all_of_its_instances(
@@ -340,7 +337,7 @@ def test_event_of_an_instance_is_that_instances_and_one_of_the_gpu_is_all_of_its
 
 
 def test_instance_whose_nodes_the_kernel_does_not_know_is_left_out_with_its_gpu(
-    program: Program, tmp_path: Path
+    program: Program, tmp_path: Path, golden: Golden
 ) -> None:
     mig_files(tmp_path)
     text = (
@@ -350,29 +347,29 @@ def test_instance_whose_nodes_the_kernel_does_not_know_is_left_out_with_its_gpu(
     )
     done = program(text, {"count": 2, "gpu.1.mig": 1, "gpu.1.slot.0": "7:0"})
     assert shown(done) == [[stub_uuid(0)]]
-    assert "GPU 1 is left out: minors has no gpu1/gi7/access" in done.stderr
+    assert done.stderr == golden
 
 
-def test_gpu_in_mig_mode_without_instances_counts_none(program: Program) -> None:
+def test_gpu_in_mig_mode_without_instances_counts_none(program: Program, golden: Golden) -> None:
     text = "show(len(NvmlDriver(mig_instances=True).gpus()))"
     done = program(text, {"count": 1, "gpu.0.mig": 1})
     assert shown(done) == [0]
-    assert "it is in MIG mode and has no instances" in done.stderr
+    assert done.stderr == golden
 
 
-def test_instances_need_a_driver_that_names_them_lastingly(program: Program) -> None:
+def test_instances_need_a_driver_that_names_them_lastingly(program: Program, golden: Golden) -> None:
     text = "show(len(NvmlDriver(mig_instances=True).gpus()))"
     done = program(text, {"count": 2, "gpu.0.mig": 1, "gpu.0.slot.0": "7:0", "driver": "460.106.00"})
     assert shown(done) == [1]
-    assert "MIG instances need driver 470, not 460.106.00" in done.stderr
+    assert done.stderr == golden
 
 
-def test_instance_that_is_taken_apart_is_told_alone(program: Program, tmp_path: Path) -> None:
+def test_instance_that_is_taken_apart_is_told_alone(program: Program, tmp_path: Path, golden: Golden) -> None:
     mig_files(tmp_path)
     answers: dict[str, object] = {"count": 2, **EVERY_GPU_REPORTS}
     answers |= {"gpu.1.minor": 4, "gpu.1.mig": 1, "gpu.1.slot.2": "7:0", "gpu.1.slot.5": "9:1"}
     done = program(WATCH + "change(gpu__1__slot__5='gone')\nnext_event()\nend()\nshow(events.qsize())", answers)
-    assert shown(done) == [[stub_uuid(1, 5), None, "NVML cannot reach it: Not Found"], 0]
+    assert shown(done) == [[stub_uuid(1, 5), None, golden], 0]
 
 
 def test_gpu_that_was_lost_after_it_was_listed_is_told(program: Program) -> None:

@@ -161,10 +161,10 @@ def test_what_is_done_depends_on_what_a_name_means(
     assert [(request.method, request.path, request.body) for request in changes] == [(method, path, body)]
 
 
-def test_what_runs_is_removed_only_by_force(cluster: ScriptedServer, run: Run) -> None:
+def test_what_runs_is_removed_only_by_force(cluster: ScriptedServer, run: Run, golden: Golden) -> None:
     refused = run("rm", "train")
     assert refused.exit_code == 1
-    assert "app /train runs; `mesos-gpu stop /train` ends that" in refused.stderr
+    assert refused.stderr == golden
     assert not cluster.sent("DELETE")
 
 

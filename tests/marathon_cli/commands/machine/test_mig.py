@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.simulated.libraries import NVML, simulated_library
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, ScriptedServer, scripted_server
 
 pytestmark = pytest.mark.slow
@@ -67,11 +68,11 @@ def test_the_agent_says_what_stays_for_whom_and_what_it_would_do(mig: Mig, agent
     assert agent.requests[0].body == {"gpu": "0", "profiles": "3g.20gb,1g.5gb", "plan": True}
 
 
-def test_the_agent_divides(mig: Mig, agent: ScriptedServer) -> None:
+def test_the_agent_divides(mig: Mig, agent: ScriptedServer, golden: Golden) -> None:
     agent.on("POST", "/gpus/mig", PLAN | {"beyond": [{"profile": "1g.5gb", "start": 6, "size": 1}]})
     done = mig("apply", "3g.20gb", "--gpu", "1", "-o", "json")
     assert places(done) == [("keep", "1g.5gb", 6), ("destroy", "1g.5gb", 0), ("create", "3g.20gb", 0)]
-    assert "kept besides, because it is in use: 1g.5gb at 6" in done.stderr
+    assert done.stderr == golden
     assert agent.requests[0].body == {"gpu": "1", "profiles": "3g.20gb", "plan": False}
 
 
@@ -82,9 +83,11 @@ def test_what_the_agent_refuses_is_said_in_its_words(mig: Mig, agent: ScriptedSe
     assert "need the place of what is in use: 1g.5gb at 6" in done.stderr
 
 
-def test_without_an_agent_a_plan_goes_on_and_a_change_wants_to_be_told(mig: Mig, agent: ScriptedServer) -> None:
+def test_without_an_agent_a_plan_goes_on_and_a_change_wants_to_be_told(
+    mig: Mig, agent: ScriptedServer, golden: Golden
+) -> None:
     agent.url = "http://127.0.0.1:9"
-    assert "only processes count as use" in mig("plan", "none").stderr
+    assert mig("plan", "none").stderr == golden
     refused = mig("apply", "none")
     assert refused.returncode != 0
     assert "--without-agent" in refused.stderr
@@ -93,13 +96,13 @@ def test_without_an_agent_a_plan_goes_on_and_a_change_wants_to_be_told(mig: Mig,
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words",
     [
-        (("A100-40GB", "4g.20gb,3g.20gb"), "create 4g.20gb 0-3 create 3g.20gb 4-7"),
-        (("a30", "9g.99gb"), "this GPU has no profile 9g.99gb"),
-        (("T4", "1g.5gb"), "no profiles of a 'T4' are known; known are A30"),
+        ("A100-40GB", "4g.20gb,3g.20gb"),
+        ("a30", "9g.99gb"),
+        ("T4", "1g.5gb"),
     ],
 )
-def test_a_plan_for_a_model_needs_no_gpu(mig: Mig, words: tuple[str, str], said: str) -> None:
+def test_a_plan_for_a_model_needs_no_gpu(mig: Mig, words: tuple[str, str], golden: Golden) -> None:
     done = mig("plan", "--model", *words)
-    assert said in " ".join((done.stdout + done.stderr).split())
+    assert " ".join((done.stdout + done.stderr).split()) == golden
