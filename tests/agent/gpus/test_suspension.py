@@ -21,6 +21,7 @@ from mesos_gpu.gpu.cuda_checkpoints import State
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.files import write_whole
 from mesos_gpu.mesos.ids import ContainerId
+from tests.support.golden import Golden
 
 A, B = ContainerId("a"), ContainerId("b")
 GPUS = tuple(Gpu(minor=n, index=n, uuid=f"GPU-{n}", name="Model", memory_mib=100) for n in range(3))
@@ -37,9 +38,10 @@ def test_every_step_is_in_the_table_or_refused(phase: Phase | None, step: Step) 
             stepped(book, A, step, ("GPU-0",))
 
 
-def test_without_a_gpu_there_is_nothing_to_suspend() -> None:
-    with pytest.raises(BadInput, match="nothing to put away"):
+def test_without_a_gpu_there_is_nothing_to_suspend(golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         stepped({}, A, Step.SUSPEND)
+    assert str(refused.value) == golden
 
 
 def test_gpus_are_counted_twice_while_their_container_has_given_them_back() -> None:
@@ -238,7 +240,8 @@ async def test_a_container_that_is_gone_after_a_restart_is_forgotten(tmp_path: P
     assert (again.book, again.parked) == ({}, 0)
 
 
-async def test_a_record_that_cannot_be_read_is_an_error_in_words(tmp_path: Path) -> None:
+async def test_a_record_that_cannot_be_read_is_an_error_in_words(tmp_path: Path, golden: Golden) -> None:
     (tmp_path / "suspended.json").write_text("[")
-    with pytest.raises(Unavailable, match="does not say which containers are suspended"):
+    with pytest.raises(Unavailable) as refused:
         await World(lambda: None).suspender(tmp_path).recover()
+    assert str(refused.value) == golden

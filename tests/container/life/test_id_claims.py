@@ -11,6 +11,7 @@ import pytest
 from mesos_gpu.container.life.id_claims import _claim, claimed
 from mesos_gpu.container.spec.user_namespace import IdRange
 from mesos_gpu.errors import Conflict
+from tests.support.golden import Golden
 
 EACH = 65536
 ONE, OTHER = IdRange(10 * EACH, 4 * EACH), IdRange(14 * EACH, 4 * EACH)
@@ -73,9 +74,10 @@ def test_what_a_killed_agent_or_one_that_wrote_nothing_left_is_nobodys(tmp_path:
         assert claims_of(tmp_path) == [str(ACROSS)]
 
 
-def test_one_folder_is_one_agents(tmp_path: Path) -> None:
+def test_one_folder_is_one_agents(tmp_path: Path, golden: Golden) -> None:
     mine = tmp_path / "claims" / "mine.claim"
     held = _claim(ONE, tmp_path / "first", mine)
-    with pytest.raises(Conflict, match="another agent is running with --runtime_dir"):
+    with pytest.raises(Conflict) as refused:
         _claim(ONE, tmp_path / "first", mine)
+    assert str(refused.value) == golden
     os.close(held)
