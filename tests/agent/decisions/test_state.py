@@ -21,7 +21,7 @@ def test_every_pair_of_phase_and_cause_is_in_the_table_or_refused(phase: Phase, 
     if (phase, cause) in NEXT_PHASE:
         assert isinstance(next_phase(phase, cause), Phase)
     else:
-        with pytest.raises(IllegalTransition, match="was told"):
+        with pytest.raises(IllegalTransition):
             next_phase(phase, cause)
 
 

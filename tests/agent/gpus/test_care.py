@@ -74,14 +74,14 @@ async def test_one_ill_gpu_is_withdrawn_and_no_other(care: Care) -> None:
     assert (illness.condition, illness.xid, illness.since) == (Condition.UNHEALTHY, 79, 1000.0)
 
 
-async def test_a_held_gpu_counts_until_its_holder_ends(care: Care) -> None:
+async def test_a_held_gpu_counts_until_its_holder_ends(care: Care, golden: Golden) -> None:
     gpus = await care.start()
     care.pool.held = {"c": frozenset(GPUS[:2])}
     await care.event("GPU-1", 48)
     assert gpus.advertised == 4
     trouble = gpus.trouble("c")
     assert trouble is not None
-    assert trouble.message == "GPU 1 (GPU-1) is unhealthy: XID 48: it hurts"
+    assert trouble.message == golden
     assert trouble.broken
     assert gpus.trouble("another") is None
     assert (gpus.holder("GPU-1"), gpus.holder("GPU-3")) == ("c", None)
