@@ -23,12 +23,10 @@ from marathon_cli.registry import ROWS
 
 PACKAGES = ("mesos_gpu", "marathon_cli")
 KEPT: tuple[str, ...] = (
-    *(
-        "marathon_cli/aliases/table.py",
-        "marathon_cli/aliases/made.py",
-        "marathon_cli/command_hints.py",
-        "marathon_cli/resident/choice.py",
-    ),
+    *("marathon_cli/aliases/", "marathon_cli/command_hints.py"),
+    *("mesos_gpu/doors/nvidia_docker/inventory.py", "mesos_gpu/doors/nvidia_docker/rest.py"),
+    *("mesos_gpu/doors/nvidia_docker/volumes.py", "mesos_gpu/kubelet/messages.py"),
+    "mesos_gpu/container/spec/seccomp_default.py",
 )
 """Files and folders whose strings others read: protocols."""
 KEYS = {
@@ -36,6 +34,8 @@ KEYS = {
     *("device nodes", "container networks", "user namespaces", "passed through"),
     *(row.path for row in ROWS),
     *("fixes of the runtime", "fixes of the kernel", "agent {}"),
+    # An HTTP header, /etc/hosts and /etc/resolv.conf.
+    *("attachment; filename={}", "127.0.0.1 localhost\n", "domain {}", "nameserver {}"),
 }
 """Strings of several words that programs compare."""
 SUFFIX = "qz"

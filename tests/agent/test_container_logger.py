@@ -15,6 +15,7 @@ from mesos_gpu.container.spec.output import Kept, OutputLimits
 from mesos_gpu.errors import BadFlag, BadInput
 from mesos_gpu.mesos.flags import parse_flags
 from tests.support.agent.documents import IDENTITY, framework, task
+from tests.support.golden import Golden
 
 MIB = 1 << 20
 ALL = OutputLimits(Kept(10 * MIB), Kept(10 * MIB))
@@ -57,23 +58,24 @@ def test_parameters_of_mesos_module_count_and_flags_go_over_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "words"),
+    "argv",
     [
-        (["--max_stdout_size=4095B"], "at least 4096 bytes"),
-        (["--max_stdout_size=1MB", "--container_logger=sandbox"], "keeps all"),
-        (["--container_logger=other"], "is not there"),
-        (["--modules=[]"], "is not the JSON"),
-        (["--modules=" + module().replace(MODULE, "org_other")], "loads none: org_other"),
-        ([f"--container_logger={MODULE}", "--modules=" + module(max_size="1MB")], "unknown flag 'max_size'"),
-        ([f"--container_logger={MODULE}", "--modules=" + module(max_stdout_size="1")], "is not a size"),
-        (["--max_stdout_size=1MB", "--logrotate_stdout_options=rotate x"], "'rotate x' is not understood"),
-        (["--max_stdout_size=1MB", "--logrotate_stdout_options=rotate 1001"], "is not understood"),
-        (["--max_stdout_size=1MB", "--logrotate_stdout_options=postrotate"], "is not understood"),
+        ["--max_stdout_size=4095B"],
+        ["--max_stdout_size=1MB", "--container_logger=sandbox"],
+        ["--container_logger=other"],
+        ["--modules=[]"],
+        ["--modules=" + module().replace(MODULE, "org_other")],
+        [f"--container_logger={MODULE}", "--modules=" + module(max_size="1MB")],
+        [f"--container_logger={MODULE}", "--modules=" + module(max_stdout_size="1")],
+        ["--max_stdout_size=1MB", "--logrotate_stdout_options=rotate x"],
+        ["--max_stdout_size=1MB", "--logrotate_stdout_options=rotate 1001"],
+        ["--max_stdout_size=1MB", "--logrotate_stdout_options=postrotate"],
     ],
 )
-def test_what_cannot_hold_is_refused(argv: list[str], words: str) -> None:
-    with pytest.raises(BadFlag, match=words):
+def test_what_cannot_hold_is_refused(argv: list[str], golden: Golden) -> None:
+    with pytest.raises(BadFlag) as refused:
         read(*argv)
+    assert str(refused.value) == golden
 
 
 def test_a_command_says_it_for_itself() -> None:
@@ -85,14 +87,14 @@ def test_a_command_says_it_for_itself() -> None:
     assert limits_of(logger, {"value": "true"}) == logger.limits
 
 
-def test_a_task_with_settings_that_are_none_is_told_in_mesos_words() -> None:
+def test_a_task_with_settings_that_are_none_is_told_in_mesos_words(golden: Golden) -> None:
     logger = ContainerLogger(ALL)
     unknown, small = command(CONTAINER_LOGGER_MAX_SIZE="1MB"), command(CONTAINER_LOGGER_MAX_STDERR_SIZE="1KB")
-    words = "Failed to load container logger settings: Failed to load unknown flag 'max_size'"
-    with pytest.raises(BadInput, match=words):
+    with pytest.raises(BadInput) as refused:
         limits_of(logger, unknown)
+    assert str(refused.value) == golden
     assert refusal({"command": unknown}) is None  # nothing is limited, so nobody asks
-    assert "at least 4096 bytes" in (refusal({"command": small}, logger) or "")
+    assert refusal({"command": small}, logger) == golden
 
 
 def test_a_container_has_the_limits_of_its_agent() -> None:

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from tests.support.agent.live import LiveAgent, new_master
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.root
 
@@ -141,14 +142,14 @@ async def test_an_ill_gpu_may_end_its_task(ward: Ward) -> None:
     await ward.until_advertised(3)
 
 
-async def test_ill_for_its_application_only_a_task_may_finish(ward: Ward) -> None:
+async def test_ill_for_its_application_only_a_task_may_finish(ward: Ward, golden: Golden) -> None:
     await ward.start("--gpu_unhealthy_action=kill")
     ward.agent.run("holder", "until [ -e done ]; do sleep 0.01; done", gpus=1)
     await ward.agent.reaches("holder", "TASK_RUNNING")
     ward.fault("0 94")
     master = ward.agent.master
     await master.until(lambda: master.states("holder").count("TASK_RUNNING") == 2)
-    assert "is draining: " in master.updates("holder")[-1]["status"]["message"]
+    assert master.updates("holder")[-1]["status"]["message"] == golden
     state = await ward.agent.get("/state")
     (Path(state["frameworks"][0]["executors"][0]["directory"]) / "done").touch()
     await ward.agent.reaches("holder", "TASK_FINISHED")

@@ -21,6 +21,7 @@ from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import HelpAsked, parse_flags
 from mesos_gpu.mesos.foreign import strangers
 from tests.support import places
+from tests.support.golden import Golden
 
 RECORDED = json.loads((places.RECORDED / "agent-get-idle.json").read_text())
 OWN = frozenset(flag.name for flag in FLAGS)
@@ -200,15 +201,17 @@ def test_the_flags_of_the_recorded_agent_are_taken_as_they_are() -> None:
     assert left_out == []
     check_flags({**mine, "isolation": kept})
     assert set(mine) == OWN
-    assert any(line.startswith("--launcher does nothing here") for line in said)
-    assert not any("--master" in line or "--credential" in line for line in said)
+    told = {line.split()[0] for line in said}
+    assert "--launcher" in told
+    assert not told & {"--master", "--credential"}
 
 
 def test_every_flag_is_acted_on_or_told_or_refused() -> None:
     for row in FOREIGN:
         value = True if row.kind == "boolean" else "something"
         if not row.refused:
-            assert settle({row.name: value}, OWN) == ({}, [f"--{row.name} does nothing here: {row.why}"])
+            used, (told,) = settle({row.name: value}, OWN)
+            assert (used, told.split()[0], row.why in told) == ({}, f"--{row.name}", True)
             continue
         if str(value).lower() not in (row.without or ()):
             with pytest.raises(BadFlag, match=row.name):
@@ -217,21 +220,18 @@ def test_every_flag_is_acted_on_or_told_or_refused() -> None:
             assert settle({row.name: harmless}, OWN) == ({}, [])
 
 
-def test_old_names_are_judged_as_the_new_ones() -> None:
+def test_old_names_are_judged_as_the_new_ones(golden: Golden) -> None:
     with pytest.raises(BadFlag, match="executor_secret_key"):
         settle(parsed("--executor_secret_key=/key"), OWN)
-    assert settle(parsed("--slave_subsystems=memory"), OWN)[1] == [
-        "--slave_subsystems does nothing here: the agent runs in the cgroup it was started in"
-    ]
+    assert settle(parsed("--slave_subsystems=memory"), OWN)[1] == golden
 
 
-def test_all_that_is_refused_is_said_at_once() -> None:
+def test_all_that_is_refused_is_said_at_once(golden: Golden) -> None:
     given = parsed("--hooks=org_x", "--log_dir=/var/log", "--csi_plugin_config_dir=/csi")
     with pytest.raises(BadFlag) as refused:
         settle(given, OWN)
     text = str(refused.value)
-    assert "modules are C++ libraries" in text
-    assert "resource providers and CSI" in text
+    assert text == golden
     assert text.count("--") == 2
     assert "\n" not in text
 
@@ -252,17 +252,15 @@ def test_isolators_are_kept_left_out_or_refused() -> None:
             settle_isolation((name,))
 
 
-def test_what_the_environment_has_besides_is_told() -> None:
+def test_what_the_environment_has_besides_is_told(golden: Golden) -> None:
     known = parsed()
     environ = {"MESOS_WORK_DIR": "/x", "MESOS_NATIVE_JAVA_LIBRARY": "/y", "MESOS_FOO": "1", "LIBPROCESS_IP": "1.2.3.4"}
     said = strangers({**environ, "HOME": "/root", "LIBPROCESS_SSL_ENABLED": "true"}, known)
-    assert said == ["LIBPROCESS_IP is not read: say --ip", "MESOS_FOO is not read: there is no such flag"]
+    assert said == golden
     ours = {"MESOS_URL": "http://127.0.0.1:5050", "MESOS_GPU_TOKEN": "t", "MESOS_GPU_WORK_DIR": "/x"}
     assert strangers(ours, known) == [], "what our command line reads is nobody's mistake"
-    assert strangers({"MESOS_GPU_DRIVR": "nvml"}, known) == [
-        "MESOS_GPU_DRIVR is not read: there is no such flag; did you mean MESOS_GPU_DRIVER?"
-    ]
-    assert strangers({"LIBPROCESS_NUM_WORKER_THREADS": "8"}, known) == ["LIBPROCESS_NUM_WORKER_THREADS is not read"]
+    assert strangers({"MESOS_GPU_DRIVR": "nvml"}, known) == golden
+    assert strangers({"LIBPROCESS_NUM_WORKER_THREADS": "8"}, known) == golden
 
 
 def test_help_shows_what_this_agent_acts_on() -> None:

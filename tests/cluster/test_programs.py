@@ -77,7 +77,6 @@ async def test_tasks_run_behind_their_walls_and_their_ends_are_told(scheduler: S
         "stubborn": "TASK_KILLED",
     }
     assert found["hog"]["reason"] == "REASON_CONTAINER_LIMITATION_MEMORY"
-    assert "Memory limit exceeded" in found["hog"]["message"]
     (stdout,) = programs.folder.glob("agent/slaves/*/frameworks/*/executors/gpu/runs/*-*/stdout")
     # ENXIO from the kernel, which has no such driver here: it was allowed. And its cgroup is the root of what it sees.
     assert stdout.read_text().splitlines() == [

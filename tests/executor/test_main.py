@@ -13,6 +13,7 @@ import pytest
 
 from tests.fakes.container_agent import ContainerAgent
 from tests.support.executor import PROGRAM, Pod, task
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +28,7 @@ async def pod(tmp_path: Path) -> AsyncIterator[Pod]:
     await pod.agent.stop()
 
 
-async def test_a_group_runs_one_task_is_killed_and_the_program_ends(pod: Pod) -> None:
+async def test_a_group_runs_one_task_is_killed_and_the_program_ends(pod: Pod, golden: Golden) -> None:
     await pod.start()
     containers = await pod.launch(task("a"), task("b"))
     launch = pod.agent.of("LAUNCH_NESTED_CONTAINER")[0]
@@ -42,7 +43,7 @@ async def test_a_group_runs_one_task_is_killed_and_the_program_ends(pod: Pod) ->
     for name in ("a", "b"):
         assert pod.agent.states(name) == ["TASK_STARTING", "TASK_RUNNING", "TASK_KILLING", "TASK_KILLED"]
     last = pod.agent.updates[-1]
-    assert last["message"] == "Command terminated with signal Terminated"
+    assert last["message"] == golden
     assert last["executor_id"] == {"value": "pod"}
 
 
@@ -70,12 +71,12 @@ async def test_a_tasks_persistent_volumes_are_those_shown_in_the_executors_sandb
     }
 
 
-async def test_a_launch_that_the_agent_refuses_fails_in_its_words(pod: Pod) -> None:
+async def test_a_launch_that_the_agent_refuses_fails_in_its_words(pod: Pod, golden: Golden) -> None:
     await pod.start()
     pod.agent.refuses = "no such image"
     pod.agent.send("LAUNCH_GROUP", task_group={"tasks": [task("a")]})
     assert await pod.exit_status() == 0
-    assert pod.agent.updates[-1]["message"] == "Failed to launch container: no such image"
+    assert pod.agent.updates[-1]["message"] == golden
 
 
 async def test_what_happened_without_an_agent_is_told_to_the_next(pod: Pod) -> None:

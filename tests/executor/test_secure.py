@@ -21,6 +21,7 @@ from mesos_gpu.mesos.security.tls_settings import TlsSettings
 from mesos_gpu.process.secure.tls import Tls
 from tests.fakes.container_agent import ContainerAgent
 from tests.support.executor import PROGRAM, Pod, task
+from tests.support.golden import Golden
 from tests.support.tls import Authority
 
 pytestmark = pytest.mark.slow
@@ -70,7 +71,7 @@ async def test_what_cannot_be_done_is_said_and_ends_the_program(authority: Autho
     )
     _, said = await process.communicate()
     assert process.returncode == 1
-    assert b"cannot use /no/ca.pem: No such file" in said
+    assert b"/no/ca.pem: No such file" in said
 
 
 @contextmanager
@@ -100,15 +101,16 @@ def settings(authority: Authority) -> TlsSettings:
 
 
 @pytest.mark.parametrize("scheme", ["legacy", "openssl"])
-def test_another_servers_certificate_is_refused_in_words(authority: Authority, scheme: str) -> None:
+def test_another_servers_certificate_is_refused_in_words(authority: Authority, scheme: str, golden: Golden) -> None:
     secure = Secure(replace(settings(authority), scheme=scheme, verify_ip=True))
     with connected(authority, "node") as connection:
         secure.wrap(connection, "127.0.0.1").close()
     words = "its certificate is for elsewhere.example.org" if scheme == "legacy" else "is for another address"
     with connected(authority, "far") as connection, pytest.raises(Unavailable, match=words):
         secure.wrap(connection, "127.0.0.1")
-    with connected(authority, "far") as connection, pytest.raises(Unavailable, match="no TLS with the agent"):
+    with connected(authority, "far") as connection, pytest.raises(Unavailable) as refused:
         secure.wrap(connection, "192.0.2.1")  # an address without a name
+    assert str(refused.value) == golden
 
 
 def test_an_agents_name_is_not_known_so_openssl_needs_its_address(authority: Authority) -> None:

@@ -10,6 +10,7 @@ import pytest
 from mesos_gpu.doors.common.launchers import write_launcher
 from mesos_gpu.doors.common.names import HOOK, RUNTIME
 from mesos_gpu.local.installed import find_installed, remove
+from tests.support.golden import Golden
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def find(machine: Path) -> dict[str, str | None]:
     return {str(piece.path.relative_to(machine)): piece.by_hand for piece in found}
 
 
-def test_what_is_ours_is_found_and_what_is_not_is_left(machine: Path) -> None:
+def test_what_is_ours_is_found_and_what_is_not_is_left(machine: Path, golden: Golden) -> None:
     assert find(machine) == {
         f"usr/local/bin/{HOOK}": None,
         f"opt/bin/{RUNTIME}": None,
@@ -49,17 +50,17 @@ def test_what_is_ours_is_found_and_what_is_not_is_left(machine: Path) -> None:
         "etc/mesos-gpu/doors.json": None,
         "etc/cdi/mesos-gpu.yaml": None,
         "etc/systemd/system/gpu.service": None,
-        "etc/docker/daemon.json": "take nvidia out of its runtimes and restart dockerd",
+        "etc/docker/daemon.json": golden,
         "home/.zfunc/_mesos-gpu": None,
-        "home/.bashrc": "take line 2 out",
+        "home/.bashrc": golden,
     }
 
 
-def test_what_was_set_up_is_gone_and_the_rest_is_there(machine: Path) -> None:
+def test_what_was_set_up_is_gone_and_the_rest_is_there(machine: Path, golden: Golden) -> None:
     for piece in find_installed(machine, machine / "home", [str(machine / "opt/bin")]):
         if piece.by_hand is None:
             remove(piece, systemd=False)
-    assert find(machine) == {"home/.bashrc": "take line 2 out"}
+    assert find(machine) == {"home/.bashrc": golden}
     assert not (machine / "etc/mesos-gpu").exists()
     for other in ("usr/bin/nvidia-docker", "etc/cdi/nvidia.yaml", "etc/systemd/system/other.service"):
         assert (machine / other).exists()

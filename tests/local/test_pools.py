@@ -23,6 +23,7 @@ from mesos_gpu.local.pools import (
     read_pool,
     read_pools,
 )
+from tests.support.golden import Golden
 
 T4 = Wish(Pool("t4", 4, Make("Tesla-T4", 15109)), 2)
 CPU = Wish(Pool("cpu", 0), 1)
@@ -44,27 +45,28 @@ def test_a_pool_is_read_as_it_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("", "is not KEY=VALUE"),
-        ("agents=1", "it needs a name"),
-        ("name=T4", "small letters"),
-        ("name=t4,agent=2", "did you mean agents="),
-        ("name=t4,zone=a", "known are name, agents"),
-        ("name=t4,gpus=4,gpus=2", "gpus is said twice"),
-        ("name=t4,agents=many", "agents: 'many' is not a whole number of 0 to 64"),
-        ("name=t4,gpus=255", "gpus: '255'"),
-        ("name=t4,memory=much", "memory: 'much' is not a size"),
-        ("name=t4,memory=0MiB", "memory: must be 1 MiB"),
-        ("name=t4,model=a\tb", "model: must be a name"),
-        ("name=t4,driver=x", "driver: must be a version"),
-        ("name=t4,topology=ring", "topology: must be one of"),
-        ("name=t4,gpus=9,topology=dgx-1", "topology: dgx-1 has 8 GPUs, not 9"),
+        "",
+        "agents=1",
+        "name=T4",
+        "name=t4,agent=2",
+        "name=t4,zone=a",
+        "name=t4,gpus=4,gpus=2",
+        "name=t4,agents=many",
+        "name=t4,gpus=255",
+        "name=t4,memory=much",
+        "name=t4,memory=0MiB",
+        "name=t4,model=a\tb",
+        "name=t4,driver=x",
+        "name=t4,topology=ring",
+        "name=t4,gpus=9,topology=dgx-1",
     ],
 )
-def test_a_mistake_in_a_pool_is_named(text: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_a_mistake_in_a_pool_is_named(text: str, golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         read_pool(text)
+    assert str(refused.value) == golden
 
 
 @pytest.mark.parametrize("texts", [["name=a", "name=a"], ["name=a,agents=0"]])
@@ -82,16 +84,20 @@ def test_agents_are_numbered_over_all_pools_and_keep_their_numbers() -> None:
     assert layout.create(Wish(Pool("p100", 1), 2), taken=[9]).of("p100") == [Seat(4, "p100"), Seat(5, "p100")]
 
 
-def test_what_cannot_be_done_with_pools_is_refused() -> None:
+def test_what_cannot_be_done_with_pools_is_refused(golden: Golden) -> None:
     layout = laid(T4, CPU)
-    with pytest.raises(NotFound, match="there are: t4, cpu"):
+    with pytest.raises(NotFound) as refused:
         layout.grow("p100", 1)
-    with pytest.raises(Conflict, match="already"):
+    assert str(refused.value) == golden
+    with pytest.raises(Conflict) as refused:
         layout.create(T4)
-    with pytest.raises(BadInput, match="more than 64"):
+    assert str(refused.value) == golden
+    with pytest.raises(BadInput) as refused:
         layout.grow("cpu", MAX_AGENTS)
-    with pytest.raises(BadInput, match="last agents"):
+    assert str(refused.value) == golden
+    with pytest.raises(BadInput) as refused:
         layout.delete("cpu").delete("t4")
+    assert str(refused.value) == golden
     with pytest.raises(NotFound):
         layout.delete("p100")
 
@@ -110,15 +116,17 @@ def test_a_pool_that_is_another_has_other_numbers() -> None:
     assert [pool.name for pool in other.pools] == ["t4", "cpu"]
 
 
-def test_real_gpus_are_each_one_agents() -> None:
+def test_real_gpus_are_each_one_agents(golden: Golden) -> None:
     one = Wish(Pool("one", 1), 2)
     layout = laid(one, CPU, cards=(0, 1, 2))
     assert [seat.devices for seat in layout.seats] == [(0,), (1,), ()]
     assert layout.without([1]).grow("one", 1).of("one")[0].devices == (0,)
-    with pytest.raises(BadInput, match="0 of this machine's 3 are left"):
+    with pytest.raises(BadInput) as refused:
         layout.grow("one", 2)
-    with pytest.raises(BadInput, match="these are real"):
+    assert str(refused.value) == golden
+    with pytest.raises(BadInput) as refused:
         laid(T4, cards=(0, 1, 2, 3))
+    assert str(refused.value) == golden
     fewer = layout_of([one], layout, (1, 2))
     assert {seat.devices for seat in fewer.seats} == {(1,), (2,)}
     assert {seat.devices for seat in layout_of([one], laid(one), (0, 1)).seats} == {(0,), (1,)}
@@ -135,5 +143,5 @@ def test_a_layout_reads_back_as_it_was_written(agents: int, gpus: int) -> None:
     [None, [], {}, {"pools": [], "agents": [{"number": 1, "pool": "t4", "devices": []}], "cards": None}, {"pools": 1}],
 )
 def test_a_damaged_layout_is_told_as_such(document: object) -> None:
-    with pytest.raises(ValueError, match="describes no pools"):
+    with pytest.raises(ValueError):
         read_layout(document)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mesos_gpu.local.returning import named, what_runs
+from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, ScriptedServer, scripted_server
 
 
@@ -32,6 +33,6 @@ def test_a_marathon_that_does_not_answer_as_one_has_nothing_to_tell(marathon: Sc
     assert what_runs("http://127.0.0.1:1", None) == []
 
 
-def test_few_names_are_told_and_how_many_more_there_are() -> None:
+def test_few_names_are_told_and_how_many_more_there_are(golden: Golden) -> None:
     assert named(["/a", "/b"]) == "/a, /b"
-    assert named([f"/{n}" for n in range(7)]) == "/0, /1, /2, /3, /4 and 2 more"
+    assert named([f"/{n}" for n in range(7)]) == golden

@@ -17,6 +17,7 @@ from tests.fakes.master import ScriptedMaster
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, framework, task
 from tests.support.agent.internal import wait_for
 from tests.support.agent.running import Start
+from tests.support.golden import Golden
 
 VERSION = {"uuid": {"value": base64.b64encode(random_uuid(b"v" * 16)).decode()}}
 RESERVED = {
@@ -179,24 +180,24 @@ async def test_endpoints_show_what_is_reserved_and_the_volume(start: Start, mast
 
 
 async def test_an_agent_whose_folder_cannot_be_written_to_stops(
-    start: Start, master: ScriptedMaster, tmp_path: Path
+    start: Start, master: ScriptedMaster, tmp_path: Path, golden: Golden
 ) -> None:
     running = await start()
     (tmp_path / "meta" / "resources").write_text("in the way")
     apply(master, 1, "RESERVE")
     await asyncio.wait_for(running.agent.stopped.wait(), 60)
-    assert "cannot keep what the master reserved" in str(running.agent.stop_reason)
+    assert str(running.agent.stop_reason) == golden
     assert master.messages("UpdateOperationStatusMessage") == []
 
 
 async def test_an_agent_that_cannot_write_down_its_name_stops(
-    start: Start, master: ScriptedMaster, tmp_path: Path
+    start: Start, master: ScriptedMaster, tmp_path: Path, golden: Golden
 ) -> None:
     running = await start(follow=False)
     (tmp_path / "meta" / "slaves").write_text("in the way")
     running.agent.follow(master.pid)
     await asyncio.wait_for(running.agent.stopped.wait(), 60)
-    assert "cannot write down that the master calls this agent" in str(running.agent.stop_reason)
+    assert str(running.agent.stop_reason) == golden
 
 
 def test_the_recorded_update_of_a_real_agent_has_the_same_form() -> None:

@@ -15,6 +15,7 @@ from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.checks import CheckNews, HealthNews
 from mesos_gpu.mesos.moment import Moment
 from tests.support.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
+from tests.support.golden import Golden
 
 HEALTH = {"type": "COMMAND", "command": {"value": "true"}, "delay_seconds": 2}
 CHECK = {"type": "COMMAND", "command": {"command": {"value": "exit 5"}}}
@@ -113,10 +114,10 @@ def test_the_next_agent_process_checks_on_from_what_was_known() -> None:
     assert (health.due_s, health.proven) == (990.0, True)
 
 
-def test_a_check_that_cannot_be_done_fails_the_task_in_words() -> None:
+def test_a_check_that_cannot_be_done_fails_the_task_in_words(golden: Golden) -> None:
     state = new_state()
     handle(state, ev.Registered(), at())
     actions = handle(state, run(task(health_check={"type": "HTTP", "http": {"port": 1, "scheme": "gopher"}})), at())
     (status,) = (action.status for action in actions if isinstance(action, Forward))
     assert status["state"] == "TASK_FAILED"
-    assert "scheme 'gopher'" in status["message"]
+    assert status["message"] == golden

@@ -13,6 +13,7 @@ from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.tasks import NEXT_PHASE, Cause, IllegalTransition, Phase, next_phase
 from tests.support.agent.decided import acknowledge_all, connected, end, kinds, running, sent
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, at, framework, key, run, task
+from tests.support.golden import Golden
 
 
 @pytest.mark.parametrize(("phase", "cause"), list(product(Phase, Cause)))
@@ -20,7 +21,7 @@ def test_every_pair_of_phase_and_cause_is_in_the_table_or_refused(phase: Phase, 
     if (phase, cause) in NEXT_PHASE:
         assert isinstance(next_phase(phase, cause), Phase)
     else:
-        with pytest.raises(IllegalTransition, match="was told"):
+        with pytest.raises(IllegalTransition):
             next_phase(phase, cause)
 
 
@@ -57,25 +58,25 @@ def test_running_follows_once_starting_is_acknowledged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "state_name", "message"),
+    ("ending", "state_name"),
     [
-        ({"exit_code": 0}, "TASK_FINISHED", "Command exited with status 0"),
-        ({"exit_code": 7}, "TASK_FAILED", "Command exited with status 7"),
-        ({"signal": 9}, "TASK_FAILED", "Command terminated with signal Killed"),
-        ({"signal": 15}, "TASK_FAILED", "Command terminated with signal Terminated"),
+        ({"exit_code": 0}, "TASK_FINISHED"),
+        ({"exit_code": 7}, "TASK_FAILED"),
+        ({"signal": 9}, "TASK_FAILED"),
+        ({"signal": 15}, "TASK_FAILED"),
     ],
 )
 def test_how_a_command_ends_is_told_in_the_words_of_mesos(
-    ending: dict[str, Any], state_name: str, message: str
+    ending: dict[str, Any], state_name: str, golden: Golden
 ) -> None:
     state = running()
     end(state, **ending)
     last = acknowledge_all(state)[-1]
-    assert (last["state"], last["message"], last["source"]) == (state_name, message, "SOURCE_EXECUTOR")
+    assert (last["state"], last["message"], last["source"]) == (state_name, golden, "SOURCE_EXECUTOR")
     assert "reason" not in last
 
 
-def test_running_out_of_memory_names_the_limit() -> None:
+def test_running_out_of_memory_names_the_limit(golden: Golden) -> None:
     state = running()
     end(state, signal=9, oom=True, mem_limit_bytes=96 << 20)
     last = acknowledge_all(state)[-1]
@@ -84,7 +85,7 @@ def test_running_out_of_memory_names_the_limit() -> None:
         "SOURCE_AGENT",
         "REASON_CONTAINER_LIMITATION_MEMORY",
     )
-    assert last["message"].startswith("Memory limit exceeded: Requested: 96MB")
+    assert last["message"] == golden
     assert last["limitation"] == {"resources": [{"name": "mem", "type": "SCALAR", "scalar": {"value": 96.0}}]}
     assert "container_status" not in last
 
@@ -121,7 +122,7 @@ def test_the_terminal_acknowledgement_closes_the_run_on_disk() -> None:
     ]
 
 
-def test_a_launch_that_fails_tells_why() -> None:
+def test_a_launch_that_fails_tells_why(golden: Golden) -> None:
     state = connected()
     handle(state, run(), at())
     handle(state, ev.LaunchFailed(key(), "Requested 2 gpus but only 1 available"), at())
@@ -130,7 +131,7 @@ def test_a_launch_that_fails_tells_why() -> None:
         "TASK_FAILED",
         "SOURCE_AGENT",
         "REASON_CONTAINER_LAUNCH_FAILED",
-        "Failed to launch container: Requested 2 gpus but only 1 available",
+        golden,
     )
 
 
@@ -145,12 +146,14 @@ def test_a_launch_that_fails_tells_why() -> None:
         {"container": {"type": "MESOS", "linux_info": {"share_pid_namespace": True}}},
     ],
 )
-def test_what_cannot_run_here_yet_fails_with_words_and_without_a_container(more: dict[str, Any]) -> None:
+def test_what_cannot_run_here_yet_fails_with_words_and_without_a_container(
+    more: dict[str, Any], golden: Golden
+) -> None:
     actions = handle(connected(), run(task(**more)), at())
     assert kinds(actions) == ["SaveFramework", "Forward"]
     (status,) = sent(actions)
     assert status["state"] == "TASK_FAILED"
-    assert status["message"].startswith("Failed to launch container: ")
+    assert status["message"] == golden
 
 
 def test_a_custom_executor_is_refused_and_the_master_told_that_it_is_not_there() -> None:
@@ -182,7 +185,7 @@ def test_a_reconciled_task_is_answered_only_when_it_is_not_here() -> None:
     assert (status["state"], status["reason"]) == ("TASK_DROPPED", "REASON_RECONCILIATION")
 
 
-def test_a_task_from_before_a_restart_of_the_machine_may_have_run() -> None:
+def test_a_task_from_before_a_restart_of_the_machine_may_have_run(golden: Golden) -> None:
     state = running()
     state.rebooted = state.met_master = True
     (status,) = sent(handle(state, ev.KillTask(key("before")), at()))
@@ -192,7 +195,7 @@ def test_a_task_from_before_a_restart_of_the_machine_may_have_run() -> None:
     (status,) = sent(handle(state, ev.Reconcile(key("asked"), partition_aware=True), at()))
     assert (status["state"], status["message"]) == (
         "TASK_GONE",
-        "The task is unknown to the agent since its machine was restarted",
+        golden,
     )
     assert state.doubt, "until that is acknowledged, the next process is to say the same"
     # What a master asks for when it is met again was launched since, and never got here.

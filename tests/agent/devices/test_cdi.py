@@ -11,6 +11,7 @@ import yaml
 from mesos_gpu.agent.devices.cdi import CdiFiles, read_files
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.isolator.plan import BindMount, DeviceRule, Hook
+from tests.support.golden import Golden
 
 NIC = "example.com/nic"
 
@@ -53,20 +54,18 @@ def test_mounts_and_hooks_are_taken_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "says"),
+    "node",
     [
-        ({"path": "/dev/there-is-none"}, "/dev/there-is-none is not to be had: No such file"),
-        ({"path": "/dev/a", "type": "b", "major": 7, "minor": 1}, "/dev/a is not a character device"),
-        ({"path": "/dev/a", "hostPath": "/etc/passwd"}, "/etc/passwd is not a character device"),
-        (
-            {"path": "/tmp/a", "hostPath": "/dev/null"},
-            "/dev/null is to be at /tmp/a; device nodes are put below /dev only",
-        ),
+        {"path": "/dev/there-is-none"},
+        {"path": "/dev/a", "type": "b", "major": 7, "minor": 1},
+        {"path": "/dev/a", "hostPath": "/etc/passwd"},
+        {"path": "/tmp/a", "hostPath": "/dev/null"},
     ],
 )
-def test_a_node_that_cannot_be_is_refused(tmp_path: Path, node: dict[str, Any], says: str) -> None:
-    with pytest.raises(ContainerError, match=says):
+def test_a_node_that_cannot_be_is_refused(tmp_path: Path, node: dict[str, Any], golden: Golden) -> None:
+    with pytest.raises(ContainerError) as refused:
         written(tmp_path, {"deviceNodes": [node]}).plan([f"{NIC}=0"])
+    assert str(refused.value) == golden
 
 
 def test_the_later_folder_counts_and_what_cannot_be_read_is_a_problem(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from mesos_gpu.mesos.tasks import DEVICES_LABEL
 from tests.support.agent.documents import scalar, task
 from tests.support.agent.groups import launch, said
 from tests.support.agent.live import LiveAgent, live_agent
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.root
 
@@ -77,25 +78,25 @@ async def test_a_task_has_the_device_that_it_names(agent: LiveAgent, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("name", "state", "says"),
+    ("name", "state"),
     [
-        (f"{NIC}=9", "TASK_FAILED", f"there is no CDI device {NIC}=9: of {NIC} there are {NIC}=0, {NIC}=gone"),
-        (f"{NIC}=gone", "TASK_FAILED", "the CDI device node /dev/gone is not to be had: No such file or directory"),
-        ("other.org/x=1", "TASK_ERROR", f"other.org/x=1 is not given to tasks by this agent, but only those of {NIC}"),
-        ("nvidia.com/gpu=0", "TASK_ERROR", "nvidia.com/gpu=0 is a GPU; tasks ask for GPUs by their number, as gpus"),
+        (f"{NIC}=9", "TASK_FAILED"),
+        (f"{NIC}=gone", "TASK_FAILED"),
+        ("other.org/x=1", "TASK_ERROR"),
+        ("nvidia.com/gpu=0", "TASK_ERROR"),
     ],
 )
-async def test_what_is_not_there_or_not_given_is_said(agent: LiveAgent, name: str, state: str, says: str) -> None:
+async def test_what_is_not_there_or_not_given_is_said(agent: LiveAgent, name: str, state: str, golden: Golden) -> None:
     agent.run("t", "true", **named(name))
-    assert says in (await agent.reaches("t", state))["message"]
+    assert (await agent.reaches("t", state))["message"] == golden
 
 
-async def test_tasks_of_a_group_have_what_one_of_them_names(agent: LiveAgent) -> None:
+async def test_tasks_of_a_group_have_what_one_of_them_names(agent: LiveAgent, golden: Golden) -> None:
     launch(agent, task("one", "echo $NIC; head -c 3 /dev/nic0 | wc -c; sleep 600", **named(f"{NIC}=0")))
     await agent.reaches("one", "TASK_RUNNING")
     await agent.until_async(lambda: said(agent, "one"), "zero\n3\n")
     launch(agent, task("late", "true", **named(f"{NIC}=0")), new=False)
-    assert "cannot be given CDI devices" in (await agent.reaches("late", "TASK_ERROR"))["message"]
+    assert (await agent.reaches("late", "TASK_ERROR"))["message"] == golden
 
 
 @pytest.fixture
@@ -148,4 +149,4 @@ async def test_a_plugins_cdi_answer_reaches_a_group_and_its_units_stay_until_the
         (cdi / "example.com-led.json").unlink()
         agent.run("unknown", "true", resources=[*both, lamp])
         refused = (await agent.reaches("unknown", "TASK_FAILED"))["message"]
-        assert f"the plugin of {LED} answered with CDI devices: there is no CDI device {LED}=led0" in refused
+        assert f"{LED}=led0" in refused

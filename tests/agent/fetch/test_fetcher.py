@@ -20,6 +20,7 @@ from aiohttp.test_utils import TestServer
 from mesos_gpu.agent.fetch import archives
 from mesos_gpu.errors import ContainerError
 from tests.support.agent.fetching import Work
+from tests.support.golden import Golden
 from tests.support.tls import Authority
 
 
@@ -95,42 +96,47 @@ async def test_files_come_unpacked_executable_or_renamed(work: Work, source: Sou
     assert (sandbox / "m").read_bytes() == b"model"
     assert os.access(sandbox / "run.gz", os.X_OK)
     assert (sandbox / "local").read_text() == "local"
-    assert f"Fetched '{source.url('a.tgz')}' to '{sandbox}/a.tgz'" in (sandbox / "stderr").read_text()
+    said = (sandbox / "stderr").read_text()
+    assert source.url("a.tgz") in said
+    assert f"{sandbox}/a.tgz" in said
     assert work.fetcher.metrics()["containerizer/fetcher/task_fetches_succeeded"] == 1.0
 
 
 @pytest.mark.parametrize(
-    ("uri", "words"),
+    "uri",
     [
-        ("/no/such/file", "Failed to copy '/no/such/file': "),
-        ("/dev/zero", "Failed to copy '/dev/zero': "),
-        ("relative", "framework home was not specified"),
-        ("{}/missing", "received HTTP return code 404"),
-        ("http://127.0.0.1:1/x", "Cannot connect"),
+        "/no/such/file",
+        "/dev/zero",
+        "relative",
+        "{}/missing",
+        "http://127.0.0.1:1/x",
     ],
 )
 async def test_a_failure_has_the_words_of_mesos_and_the_sandbox_says_why(
-    work: Work, source: Source, uri: str, words: str
+    work: Work, source: Source, uri: str, golden: Golden
 ) -> None:
     uri = uri.replace("{}", source.url("").rstrip("/"))
     with pytest.raises(ContainerError) as caught:
         await work.fetch(uri)
-    assert str(caught.value) == "Failed to fetch all URIs for container 'c1': exited with status 1"
-    report = (work.sandbox() / "stderr").read_text()
-    assert words in report
-    assert f"Failed to fetch '{uri}'" in report
+    assert str(caught.value) == golden
+    assert report(work) == golden
     assert work.files() == ["stderr"]
     assert work.fetcher.metrics()["containerizer/fetcher/task_fetches_failed"] == 1.0
 
 
-async def test_a_download_without_data_fails_and_leaves_nothing(tmp_path: Path, source: Source) -> None:
+def report(work: Work, name: str = "s") -> str:
+    """Return the fetcher's last line in the sandbox, without its time and process."""
+    return (work.sandbox(name) / "stderr").read_text().splitlines()[-1].partition("] ")[2]
+
+
+async def test_a_download_without_data_fails_and_leaves_nothing(tmp_path: Path, source: Source, golden: Golden) -> None:
     work = Work(tmp_path, stall_timeout_s=0.1)
     source.files = {"x": b"x"}
     source.go_on.clear()
     with pytest.raises(ContainerError):
         await work.fetch(source.url("x"))
     source.go_on.set()
-    assert "no data came for 0.1 s" in (work.sandbox() / "stderr").read_text()
+    assert report(work) == golden
     assert work.files() == ["stderr"]
 
 
@@ -164,7 +170,6 @@ async def test_the_cache_stays_within_its_size_and_the_least_recently_used_goes(
     assert source.asked["GET b"] == 2
     sandbox = await work.fetch(uris["big"], name="big")
     assert (sandbox / "big").read_bytes() == source.files["big"]
-    assert "does not fit into the cache" in (sandbox / "stderr").read_text()
     kept = sum(path.stat().st_size for path in (tmp_path / "cache").iterdir())
     assert kept == work.cache.used_bytes <= 250
 
@@ -209,15 +214,19 @@ async def test_a_task_that_is_killed_leaves_nothing_and_the_others_get_theirs(wo
     source.go_on.set()
 
 
-async def test_the_disk_is_not_filled(work: Work, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_disk_is_not_filled(
+    work: Work, source: Source, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
     source.files = {"x": b"x"}
     monkeypatch.setattr(archives, "KEEP_FREE_BYTES", 1 << 60)
     with pytest.raises(ContainerError):
         await work.fetch(source.url("x"))
-    assert "is full" in (work.sandbox() / "stderr").read_text()
+    assert report(work) == golden
 
 
-async def test_links_of_one_archive_do_not_lead_the_next_file_elsewhere(work: Work, source: Source) -> None:
+async def test_links_of_one_archive_do_not_lead_the_next_file_elsewhere(
+    work: Work, source: Source, golden: Golden
+) -> None:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
         link = tarfile.TarInfo("x.gz")
@@ -227,7 +236,7 @@ async def test_links_of_one_archive_do_not_lead_the_next_file_elsewhere(work: Wo
     source.files = {"a.tar": stream.getvalue(), "x.gz": gzip.compress(b"mine")}
     with pytest.raises(ContainerError):
         await work.fetch(source.url("a.tar"), source.url("x.gz"))
-    assert "a link in the place of x.gz" in (work.sandbox() / "stderr").read_text()
+    assert report(work) == golden
     assert "x" not in work.files()
 
 
@@ -296,29 +305,23 @@ def context(authority: Authority, name: str = "node") -> ssl.SSLContext:
 
 
 async def test_over_tls_what_a_trusted_server_has_is_fetched_and_nothing_else(
-    work: Work, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    work: Work, authority: Authority, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
-    async def refused(uri: str, name: str, words: str) -> None:
+    async def refused(uri: str, name: str) -> None:
         with pytest.raises(ContainerError):
             await work.fetch(uri, name=name)
-        said = (work.sandbox(name) / "stderr").read_text()
-        assert f"no TLS with 127.0.0.1: {words}" in said
+        assert report(work, name) == golden
         assert work.files(name) == ["stderr"]
 
-    for name, trusted, words in (
-        ("expired", True, "its certificate has expired"),
-        ("far", True, "its certificate is for another"),
-        ("node", False, "no trusted authority signed its certificate (SSL_CERT_FILE in the agent's environment"),
-        ("node", True, None),
-    ):
+    for name, trusted in (("expired", True), ("far", True), ("node", False), ("node", True)):
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate if trusted else work.folder / "none.pem"))
         source = Source()
         source.files["model"] = b"m" * 300_000
         await source.server.start_server(ssl=context(authority, name))
         try:
             assert source.url("model").startswith("https://")
-            if words is not None:
-                await refused(source.url("model"), f"{name}{trusted}", words)
+            if name != "node" or not trusted:
+                await refused(source.url("model"), f"{name}{trusted}")
                 assert not source.asked, "it was asked for nothing"
             else:
                 assert (await work.fetch(source.url("model")) / "model").read_bytes() == b"m" * 300_000
@@ -329,7 +332,7 @@ async def test_over_tls_what_a_trusted_server_has_is_fetched_and_nothing_else(
 
 
 async def test_ftps_begins_with_tls_and_its_server_is_verified(
-    work: Work, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    work: Work, authority: Authority, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
     async with ftp_server({"pub/model": b"m" * 300_000}, context(authority)) as port:
@@ -339,4 +342,4 @@ async def test_ftps_begins_with_tls_and_its_server_is_verified(
     async with ftp_server({}, context(authority)) as port:
         with pytest.raises(ContainerError):
             await work.fetch(f"ftps://me:word@127.0.0.1:{port}/pub/model", name="none")
-        assert "no trusted authority signed its certificate" in (work.sandbox("none") / "stderr").read_text()
+        assert report(work, "none") == golden

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from mesos_gpu.container.spec.config import ContainerConfig, Termination, Volume
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from tests.support.agent.documents import IDENTITY, scalar
+from tests.support.golden import Golden
 
 MIB = 1 << 20
 UNKNOWN = {"variables": [{"name": "A", "type": "SECRET", "secret": {"type": "REFERENCE"}}]}
@@ -102,22 +102,23 @@ def test_of_the_environment_it_has_what_its_command_says_and_where_its_sandbox_i
 
 
 @pytest.mark.parametrize(
-    ("call", "more", "words"),
+    ("call", "more"),
     [
-        ({"command": {"value": "x", "environment": UNKNOWN}}, {}, "this agent has no secret resolver"),
-        ({"resources": [scalar("gpus", 0.5)]}, {}, "The 'gpus' resource must be an unsigned integer"),
-        ({"resources": [{"name": "cpus", "type": "SCALAR"}]}, {}, "cpus"),
-        (in_parent("data"), {"parent_sandbox": None}, "a standalone container has no parent"),
-        (in_parent("/etc"), {}, "the path '/etc' does not lead into the parent's sandbox"),
-        (in_parent("a/../.."), {}, "the path 'a/../..' does not lead into the parent's sandbox"),
-        (in_parent(""), {}, "the path '.' does not lead into the parent's sandbox"),
+        ({"command": {"value": "x", "environment": UNKNOWN}}, {}),
+        ({"resources": [scalar("gpus", 0.5)]}, {}),
+        ({"resources": [{"name": "cpus", "type": "SCALAR"}]}, {}),
+        (in_parent("data"), {"parent_sandbox": None}),
+        (in_parent("/etc"), {}),
+        (in_parent("a/../.."), {}),
+        (in_parent(""), {}),
     ],
 )
 def test_a_call_that_cannot_be_carried_out_is_refused_in_words(
-    call: dict[str, Any], more: dict[str, Any], words: str
+    call: dict[str, Any], more: dict[str, Any], golden: Golden
 ) -> None:
-    with pytest.raises(BadInput, match=re.escape(words)):
+    with pytest.raises(BadInput) as refused:
         config_of(call, **more)
+    assert str(refused.value) == golden
 
 
 def test_a_path_of_the_parent_is_in_its_sandbox_or_in_the_volume_that_it_has_there() -> None:
@@ -162,17 +163,18 @@ def test_a_session_has_a_command_perhaps_a_terminal_and_nothing_of_its_own_besid
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    "call",
     [
-        ({}, "no command"),
-        ({"command": {"value": "x", "environment": UNKNOWN}}, "this agent has no secret resolver"),
-        ({"command": {"value": "x"}, "container": {"volumes": [{"container_path": "a"}]}}, "no 'volumes' of its own"),
-        ({"command": {"value": "x"}, "container": {"mesos": {"image": {"type": "DOCKER"}}}}, "no 'mesos' of its own"),
+        {},
+        {"command": {"value": "x", "environment": UNKNOWN}},
+        {"command": {"value": "x"}, "container": {"volumes": [{"container_path": "a"}]}},
+        {"command": {"value": "x"}, "container": {"mesos": {"image": {"type": "DOCKER"}}}},
     ],
 )
-def test_a_session_that_cannot_be_is_refused(call: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadInput, match=words):
+def test_a_session_that_cannot_be_is_refused(call: dict[str, Any], golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         session_config({"container_id": nested("p", "s"), **call})
+    assert str(refused.value) == golden
 
 
 def test_a_container_is_killed_by_the_signal_asked_for_or_sigkill() -> None:

@@ -21,6 +21,7 @@ from mesos_gpu.agent.launching.process_io import (
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.recordio import RecordDecoder
+from tests.support.golden import Golden
 
 CALL, PROCESS_IO = "mesos.v1.agent.Call", "mesos.v1.agent.ProcessIO"
 HEARTBEAT = {
@@ -80,42 +81,46 @@ def test_input_is_typed_text_a_window_or_a_heartbeat(
     assert input_of(read_input(written(call(**attach), message_type), message_type)) == means
 
 
-def test_the_first_record_names_the_container() -> None:
+def test_the_first_record_names_the_container(golden: Golden) -> None:
     first = call(type="CONTAINER_ID", container_id={"value": "c"})
     assert read_input(json.dumps(first).encode(), JSON) == first["attach_container_input"]
-    with pytest.raises(BadInput, match="to be 'PROCESS_IO' after the first record"):
+    with pytest.raises(BadInput) as refused:
         input_of(first["attach_container_input"])
+    assert str(refused.value) == golden
 
 
 @pytest.mark.parametrize(
-    ("record", "message_type", "words"),
+    ("record", "message_type"),
     [
-        (b"{", JSON, "a record that is not a Call"),
-        (b"[]", JSON, "Expecting a JSON object"),
-        (b"\xff\xff", PROTOBUF, "a record that is not a Call"),
-        (b'{"type": "KILL_CONTAINER"}', JSON, "to be ATTACH_CONTAINER_INPUT in every record"),
-        (b'{"type": "ATTACH_CONTAINER_INPUT"}', JSON, "Expecting 'attach_container_input' to be present"),
-        (json.dumps(call()).encode(), JSON, "'attach_container_input.type' to be present"),
-        (json.dumps(call(type="CONTAINER_ID")).encode(), JSON, "'attach_container_input.container_id' to be present"),
-        (json.dumps(call(type="PROCESS_IO")).encode(), JSON, "'attach_container_input.process_io' to be present"),
+        (b"{", JSON),
+        (b"[]", JSON),
+        (b"\xff\xff", PROTOBUF),
+        (b'{"type": "KILL_CONTAINER"}', JSON),
+        (b'{"type": "ATTACH_CONTAINER_INPUT"}', JSON),
+        (json.dumps(call()).encode(), JSON),
+        (json.dumps(call(type="CONTAINER_ID")).encode(), JSON),
+        (json.dumps(call(type="PROCESS_IO")).encode(), JSON),
     ],
 )
-def test_a_record_that_is_no_input_is_refused_in_words(record: bytes, message_type: str, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
+def test_a_record_that_is_no_input_is_refused_in_words(record: bytes, message_type: str, golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         read_input(record, message_type)
+    if message_type == JSON:  # what is wrong with the other is in protobuf's words
+        assert str(refused.value) == golden
 
 
 @pytest.mark.parametrize(
-    ("attach", "words"),
+    "attach",
     [
-        (typed(b"x", "STDOUT"), "'process_io.data.type' to be 'STDIN'"),
-        ({"type": "PROCESS_IO", "process_io": {"type": "DATA"}}, "'process_io.data.type' to be 'STDIN'"),
-        ({"type": "PROCESS_IO", "process_io": {}}, "data, a window size or a heartbeat"),
-        (control(), "data, a window size or a heartbeat"),
-        (control(type="TTY_INFO"), "'tty_info.window_size' with 'rows' and 'columns'"),
-        (control(type="TTY_INFO", tty_info={"window_size": {"rows": 1}}), "with 'rows' and 'columns'"),
+        typed(b"x", "STDOUT"),
+        {"type": "PROCESS_IO", "process_io": {"type": "DATA"}},
+        {"type": "PROCESS_IO", "process_io": {}},
+        control(),
+        control(type="TTY_INFO"),
+        control(type="TTY_INFO", tty_info={"window_size": {"rows": 1}}),
     ],
 )
-def test_input_that_says_nothing_is_refused_in_words(attach: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadInput, match=words):
+def test_input_that_says_nothing_is_refused_in_words(attach: dict[str, Any], golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         input_of(attach)
+    assert str(refused.value) == golden

@@ -19,6 +19,7 @@ from tests.fakes.master import PREFIX, ScriptedMaster
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID
 from tests.support.agent.internal import FRAMEWORK, internal, wait_for
 from tests.support.agent.running import Start
+from tests.support.golden import Golden
 
 PING = encode(f"{PREFIX}PingSlaveMessage", {"connected": True})
 
@@ -149,11 +150,13 @@ async def test_a_kill_before_the_container_runs(start: Start, master: ScriptedMa
     assert update["status"]["reason"] == "REASON_TASK_KILLED_DURING_LAUNCH"
 
 
-async def test_too_many_gpus_fail_with_the_reason_in_words(start: Start, master: ScriptedMaster) -> None:
+async def test_too_many_gpus_fail_with_the_reason_in_words(
+    start: Start, master: ScriptedMaster, golden: Golden
+) -> None:
     await start()
     master.run(FRAMEWORK, internal(gpus=9))
     update = await master.reaches("t1", "TASK_FAILED")
-    assert update["status"]["message"] == "Failed to launch container: Requested 9 gpus but only 4 available"
+    assert update["status"]["message"] == golden
     assert update["status"]["reason"] == "REASON_CONTAINER_LAUNCH_FAILED"
 
 
@@ -317,7 +320,7 @@ async def test_told_to_go_it_kills_everything_and_forgets_who_it_was(
 
 
 async def test_told_to_go_it_kills_everything_also_where_nothing_can_be_written(
-    start: Start, master: ScriptedMaster, monkeypatch: pytest.MonkeyPatch
+    start: Start, master: ScriptedMaster, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     running = await start()
     master.run(FRAMEWORK, internal())
@@ -330,7 +333,7 @@ async def test_told_to_go_it_kills_everything_also_where_nothing_can_be_written(
         monkeypatch.setattr(running.checkpoints, name, broken)
     running.agent.leave()
     await asyncio.wait_for(running.agent.stopped.wait(), 60)
-    assert "Input/output error; what runs ends" in str(running.agent.stop_reason)
+    assert str(running.agent.stop_reason) == golden
     await running.close()
     assert running.containers.running == {}
 
@@ -352,14 +355,16 @@ async def test_reservations_of_the_master_are_kept_and_told_again(start: Start, 
     assert (await master.got("ReregisterSlaveMessage", 2))["checkpointed_resources"] == [reserved]
 
 
-async def test_a_task_group_is_refused_where_nothing_could_run_it(start: Start, master: ScriptedMaster) -> None:
+async def test_a_task_group_is_refused_where_nothing_could_run_it(
+    start: Start, master: ScriptedMaster, golden: Golden
+) -> None:
     await start()
     executor = {"executor_id": {"value": "pod"}, "type": "DEFAULT"}
     document = {"framework": FRAMEWORK, "executor": executor, "task_group": {"tasks": [internal("a"), internal("b")]}}
     master.send("RunTaskGroupMessage", document)
     for name in ("a", "b"):
         update = await master.reaches(name, "TASK_FAILED")
-        assert "This agent has no default executor" in update["status"]["message"]
+        assert update["status"]["message"] == golden
     assert (await master.got("ExitedExecutorMessage"))["executor_id"] == {"value": "pod"}
 
 

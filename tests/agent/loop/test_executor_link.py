@@ -27,6 +27,7 @@ from mesos_gpu.process.http import make_app
 from tests.fakes.master import ScriptedMaster
 from tests.support.agent.documents import AGENT_ID, ALL_CAPABILITIES, FRAMEWORK_ID, framework, scalar, task
 from tests.support.agent.running import Running, Start
+from tests.support.golden import Golden
 
 PREFIX = "mesos.internal."
 FRAMEWORK = devolve("mesos.FrameworkInfo", framework(*ALL_CAPABILITIES))
@@ -235,14 +236,14 @@ def test_a_task_group_goes_to_a_driver_task_by_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "problem"),
+    "changes",
     [
-        ({"uuid": "AAAA"}, "Not a valid UUID"),
-        ({"status": {"task_id": {"value": "t"}, "state": "TASK_STAGING"}}, "TASK_STAGING"),
-        ({"status": {"task_id": {"value": "t"}, "state": "TASK_RUNNING", "executor_id": {"value": "x"}}}, "ExecutorID"),
+        {"uuid": "AAAA"},
+        {"status": {"task_id": {"value": "t"}, "state": "TASK_STAGING"}},
+        {"status": {"task_id": {"value": "t"}, "state": "TASK_RUNNING", "executor_id": {"value": "x"}}},
     ],
 )
-def test_updates_that_mesos_refuses_are_refused(changes: dict[str, Any], problem: str) -> None:
+def test_updates_that_mesos_refuses_are_refused(changes: dict[str, Any], golden: Golden) -> None:
     uuid = uuid_of(1)
     update: Document = {"status": {"task_id": {"value": "t"}, "state": "TASK_RUNNING"}, "timestamp": 1.5, "uuid": uuid}
     assert status_of(update, ECHO) == {
@@ -252,5 +253,6 @@ def test_updates_that_mesos_refuses_are_refused(changes: dict[str, Any], problem
         "timestamp": 1.5,
         "uuid": uuid,
     }
-    with pytest.raises(ProtocolError, match=problem):
+    with pytest.raises(ProtocolError) as refused:
         status_of({**update, **changes}, ECHO)
+    assert str(refused.value) == golden

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.agent.model.fetch_uris import archive_of, local_path, read_uris
 from mesos_gpu.errors import BadInput
+from tests.support.golden import Golden
 
 
 def read(value: str, **more: Any) -> Any:
@@ -45,34 +46,36 @@ def test_an_output_file_is_a_name_in_the_sandbox() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "words"),
+    "uri",
     [
-        ("hdfs://namenode/x", "http, https, ftp and file are known here, and hdfs is not"),
-        ("s3://bucket/x", "s3 is not"),
-        ("http://example.com", "missing path"),
-        ("http://example.com/", "missing path"),
-        ("http:///x", "Malformed URI"),
-        ("http://example.com:99999999/x", "Malformed URI"),
-        ("", "empty"),
-        ("http://example.com/it's", "illegal"),
-        ("/a/..", "missing path"),
-        ("/srv/stderr", "output is written there"),
+        "hdfs://namenode/x",
+        "s3://bucket/x",
+        "http://example.com",
+        "http://example.com/",
+        "http:///x",
+        "http://example.com:99999999/x",
+        "",
+        "http://example.com/it's",
+        "/a/..",
+        "/srv/stderr",
     ],
 )
-def test_what_cannot_be_fetched_is_refused_in_words(uri: str, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
+def test_what_cannot_be_fetched_is_refused_in_words(uri: str, golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         read(uri)
+    assert str(refused.value) == golden
 
 
-def test_paths_of_the_machine() -> None:
+def test_paths_of_the_machine(golden: Golden) -> None:
     assert local_path("file:///a%20b", None) == "/a b"
     assert local_path("file://localhost/a", None) == "/a"
     assert local_path("/a", "/home") == "/a"
     assert local_path("x/y", "/home") == "/home/x/y"
     with pytest.raises(BadInput, match="frameworks_home"):
         local_path("x/y", None)
-    with pytest.raises(BadInput, match="absolute"):
+    with pytest.raises(BadInput) as refused:
         local_path("file://elsewhere", None)
+    assert str(refused.value) == golden
 
 
 @given(st.text(max_size=30), st.text(max_size=30))

@@ -12,6 +12,7 @@ from mesos_gpu.agent.model.events import RunTask
 from mesos_gpu.agent.model.namespace_exits import NamespaceExits, wants_out
 from mesos_gpu.mesos.security.authorization import OPEN, Acls, read_acls
 from tests.support.agent.documents import ALL_CAPABILITIES, framework, new_state, task
+from tests.support.golden import Golden
 
 ALLOWED, SHUT, NONE = NamespaceExits(True, True), NamespaceExits(True, False), NamespaceExits(False, False)
 OUT = {"labels": {"labels": [{"key": "USERNS", "value": "host"}]}}
@@ -46,10 +47,10 @@ def refused(exits: NamespaceExits, acls: Acls, principal: str, *, group: bool = 
     return verdict.message
 
 
-def test_who_may_run_tasks_as_root_may_leave_the_namespace_and_nobody_else() -> None:
+def test_who_may_run_tasks_as_root_may_leave_the_namespace_and_nobody_else(golden: Golden) -> None:
     acls = root_for("ops")
     assert refused(ALLOWED, acls, "ops", **OUT) is None
-    assert "that is for who may run tasks as root (run_tasks)" in str(refused(ALLOWED, acls, "eve", **OUT))
+    assert str(refused(ALLOWED, acls, "eve", **OUT)) == golden
     assert refused(ALLOWED, acls, "eve") is None
     assert refused(ALLOWED, OPEN, "eve", **OUT) is None
 

@@ -17,6 +17,7 @@ from mesos_gpu.agent.model.resources import (
 )
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.resources import Resources
+from tests.support.golden import Golden
 
 BIG = Machine(cpus=8, mem_mib=32768, disk_mib=100_000)
 SMALL = Machine(cpus=1, mem_mib=1500, disk_mib=8000)
@@ -43,11 +44,12 @@ def test_json_resources_mean_the_same_as_text() -> None:
 
 
 @pytest.mark.parametrize("kind", ["MOUNT", "PATH"])
-def test_a_disk_of_its_own_is_refused_before_anybody_keeps_data_on_another(kind: str) -> None:
+def test_a_disk_of_its_own_is_refused_before_anybody_keeps_data_on_another(kind: str, golden: Golden) -> None:
     source = {"type": kind, kind.lower(): {"root": "/fast"}}
     text = [{"name": "disk", "type": "SCALAR", "scalar": {"value": 10}, "disk": {"source": source}}]
-    with pytest.raises(BadFlag, match=f"disk of type {kind}"):
+    with pytest.raises(BadFlag) as refused:
         agent_resources(json.dumps(text), "*", SMALL, 0)
+    assert str(refused.value) == golden
 
 
 def test_detected_resources_belong_to_the_default_role() -> None:

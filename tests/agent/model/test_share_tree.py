@@ -8,6 +8,7 @@ import pytest
 
 from mesos_gpu.agent.model.share_tree import node, written
 from mesos_gpu.errors import BadInput, NotFound
+from tests.support.golden import Golden
 
 ONE = {"container_id": "73b3-a", "weight": 2, "high_priority": False, "memory_mib": 6610, "memory_used_mib": 191}
 CARDS: list[dict[str, Any]] = [
@@ -57,16 +58,17 @@ def test_what_is_written_is_set(path: str, text: str, said: dict[str, Any] | Non
 
 
 @pytest.mark.parametrize(
-    ("path", "text", "words"),
+    ("path", "text"),
     [
-        ("/2/policy", "two", "takes a whole number, not 'two'"),
-        ("/2/free_weight", "3", "cannot be written"),
-        ("/2", "3", "cannot be written"),
-        ("/2/73b3-a/highprio", "2", "takes 0 or 1"),
-        ("/2/73b3-a/memsize", "1", "launch it anew"),
-        ("/inst_ctl", "1", "no such switch"),
+        ("/2/policy", "two"),
+        ("/2/free_weight", "3"),
+        ("/2", "3"),
+        ("/2/73b3-a/highprio", "2"),
+        ("/2/73b3-a/memsize", "1"),
+        ("/inst_ctl", "1"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_reason(path: str, text: str, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
+def test_what_cannot_be_is_refused_with_the_reason(path: str, text: str, golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         written(CARDS, path, text)
+    assert str(refused.value) == golden

@@ -10,6 +10,7 @@ import pytest
 from mesos_gpu.container.host.inside import find_image_user, make_folder, resolve
 from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.errors import BadInput, ContainerError
+from tests.support.golden import Golden
 
 
 @pytest.fixture
@@ -38,11 +39,12 @@ def test_links_are_followed_inside(root: Path, link: str | None, path: str, foun
     assert resolve(root, path) == root / found
 
 
-def test_links_that_go_round_are_refused(root: Path) -> None:
+def test_links_that_go_round_are_refused(root: Path, golden: Golden) -> None:
     (root / "a").symlink_to("b")
     (root / "b").symlink_to("a")
-    with pytest.raises(ContainerError, match="too many links"):
+    with pytest.raises(ContainerError) as refused:
         resolve(root, "/a/x")
+    assert str(refused.value) == golden
 
 
 def test_a_folder_is_made_inside_whatever_the_links_say(root: Path, tmp_path: Path) -> None:
@@ -52,9 +54,10 @@ def test_a_folder_is_made_inside_whatever_the_links_say(root: Path, tmp_path: Pa
     assert (root / str(tmp_path / "outside").lstrip("/") / "deep").is_dir()
 
 
-def test_a_folder_cannot_be_where_a_file_is(root: Path) -> None:
-    with pytest.raises(ContainerError, match="/etc/passwd/x cannot be a folder"):
+def test_a_folder_cannot_be_where_a_file_is(root: Path, golden: Golden) -> None:
+    with pytest.raises(ContainerError) as refused:
         make_folder(root, "/etc/passwd/x")
+    assert str(refused.value) == golden
 
 
 @pytest.mark.parametrize(
@@ -72,17 +75,18 @@ def test_a_user_is_whom_the_images_own_files_say(root: Path, text: str, user: Ho
     assert find_image_user(root, text) == user
 
 
-@pytest.mark.parametrize("text", ["nobody", "odd", "me:nogroup", ""])
-def test_an_unknown_user_or_group_is_refused(root: Path, text: str) -> None:
-    with pytest.raises(BadInput, match="the image runs"):
-        find_image_user(root, text)
-
-
-@pytest.mark.parametrize("text", ["4294967295", "1:4294967295", "9" * 5000, "4294967296"])
-def test_a_number_that_no_user_has_is_refused(root: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("nobody", "odd", "me:nogroup", ""),
+        *("4294967295", "1:4294967295", "4294967296", pytest.param("9" * 5000, id="5000 digits")),
+    ],
+)
+def test_an_unknown_user_or_group_is_refused(root: Path, text: str, golden: Golden) -> None:
     """To the kernel 4294967295 means "as it is", which is root."""
-    with pytest.raises(BadInput, match="the largest there is"):
+    with pytest.raises(BadInput) as refused:
         find_image_user(root, text)
+    assert str(refused.value) == golden
 
 
 def test_accounts_that_are_a_pipe_or_lead_outside_are_not_read(root: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
 from tests.support.container.box import MEM_BYTES, TRY_ALL_GPUS, Box, FakeIsolator
 from tests.support.container.waiting import until
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.root
 
@@ -248,44 +249,48 @@ async def test_many_containers_start_side_by_side_and_not_all_at_once(
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "said"),
+    ("change", "error"),
     [
-        ({"image": ImageAsk("nvidia/cuda", Command(value="true"))}, BadInput, "--image_providers.*nvidia/cuda"),
-        ({"user": "no-such-user"}, BadInput, "no user"),
-        ({"gpus": 5}, NotEnoughGpus, "Requested 5 gpus but only 4 available"),
+        ({"image": ImageAsk("nvidia/cuda", Command(value="true"))}, BadInput),
+        ({"user": "no-such-user"}, BadInput),
+        ({"gpus": 5}, NotEnoughGpus),
     ],
 )
 async def test_a_refused_launch_leaves_nothing(
-    box: Box, containerizer: Containerizer, change: dict[str, object], error: type[Exception], said: str
+    box: Box, containerizer: Containerizer, change: dict[str, object], error: type[Exception], golden: Golden
 ) -> None:
-    with pytest.raises(error, match=said):
+    with pytest.raises(error) as refused:
         await containerizer.launch(box.config("c", "true", **change))  # type: ignore[arg-type]
+    assert str(refused.value) == golden
     assert containerizer.containers() == frozenset()
     assert box.isolator.free == 4
     assert list((box.folder / "run" / "containers").iterdir()) == []
 
 
-async def test_a_missing_sandbox_is_not_made(box: Box, containerizer: Containerizer) -> None:
+async def test_a_missing_sandbox_is_not_made(box: Box, containerizer: Containerizer, golden: Golden) -> None:
     config = box.config("c", "true")
     config.sandbox.rmdir()
-    with pytest.raises(BadInput, match="is not a folder"):
+    with pytest.raises(BadInput) as refused:
         await containerizer.launch(config)
+    assert str(refused.value) == golden
     assert not config.sandbox.exists()
 
 
-async def test_a_mount_point_that_the_host_lacks_is_refused(box: Box, make_box: object) -> None:
+async def test_a_mount_point_that_the_host_lacks_is_refused(box: Box, make_box: object, golden: Golden) -> None:
     plan = LaunchPlan(mounts=(BindMount("/tmp", "/no/such/place"),))
     containerizer = await box.open(isolator=FakeIsolator(plan=plan))
-    with pytest.raises(ContainerError, match="/no/such/place is not on this host"):
+    with pytest.raises(ContainerError) as refused:
         await containerizer.launch(box.config("c", "true"))
+    assert str(refused.value) == golden
     assert not Path("/no").exists()
 
 
 async def test_the_runtimes_refusal_is_in_the_error_and_nothing_is_left(box: Box) -> None:
     isolator = FakeIsolator(plan=LaunchPlan(mounts=(BindMount("/no/such/source", "/tmp"),)))
     containerizer = await box.open(isolator=isolator)
-    with pytest.raises(ContainerError, match=r"crun could not start the container: .*/no/such/source.*No such file"):
+    with pytest.raises(ContainerError) as refused:
         await containerizer.launch(box.config("c", "true", gpus=1))
+    assert "/no/such/source" in str(refused.value)
     assert isolator.free == 4
     assert containerizer.containers() == frozenset()
 
@@ -295,8 +300,9 @@ async def test_what_the_system_refuses_is_a_container_error_and_nothing_is_left(
 ) -> None:
     (box.folder / "run" / "bundles").rmdir()
     (box.folder / "run" / "bundles").write_text("in the way")
-    with pytest.raises(ContainerError, match=r"cannot be launched: .*bundles"):
+    with pytest.raises(ContainerError) as refused:
         await containerizer.launch(box.config("c", "true", gpus=1))
+    assert "bundles" in str(refused.value)
     assert box.isolator.free == 4
     (box.folder / "run" / "bundles").unlink()
     await containerizer.launch(box.config("c", "true"))
@@ -324,12 +330,15 @@ async def test_an_id_can_be_used_once(box: Box, containerizer: Containerizer) ->
     await containerizer.wait("c")
 
 
-async def test_destroying_a_container_that_is_being_launched_ends_it(box: Box, containerizer: Containerizer) -> None:
+async def test_destroying_a_container_that_is_being_launched_ends_it(
+    box: Box, containerizer: Containerizer, golden: Golden
+) -> None:
     launching = asyncio.ensure_future(containerizer.launch(box.config("c", "sleep", "60", gpus=2)))
     await asyncio.sleep(0)
     await containerizer.destroy("c")
-    with pytest.raises(ContainerError, match="destroyed while it was launched"):
+    with pytest.raises(ContainerError) as refused:
         await launching
+    assert str(refused.value) == golden
     assert box.isolator.free == 4
 
 

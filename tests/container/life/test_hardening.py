@@ -93,9 +93,9 @@ async def test_a_task_may_be_unconfined_or_have_a_profile_of_the_agents(box: Box
         await containerizer.launch(box.config("mine", shell="uname; unshare -U echo made", linux=mine))
         await containerizer.wait("mine")
         assert box.said("mine") == "made\n"
-        for name, words in (("none.json", "No such file"), ("../etc/passwd", "not a path in"), ("/etc/passwd", "not")):
+        for name in ("none.json", "../etc/passwd", "/etc/passwd"):
             other = LinuxSettings(seccomp_profile=name)
-            with pytest.raises(BadInput, match=words):
+            with pytest.raises(BadInput, match=name):
                 await containerizer.launch(box.config("other", shell="true", linux=other))
     finally:
         await containerizer.close()

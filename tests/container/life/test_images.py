@@ -18,6 +18,7 @@ from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
 from tests.support.container.box import Box
 from tests.support.container.images import Images, ask
+from tests.support.golden import Golden
 from tests.support.images.build import Layer, busybox_image, file, folder, link, tar_of
 
 pytestmark = pytest.mark.root
@@ -136,7 +137,7 @@ async def test_volumes_of_host_and_sandbox(box: Box, tmp_path: Path) -> None:
     assert (box.folder / "sandboxes" / "c" / "kept" / "k").read_text() == "k\n"
 
 
-async def test_volumes_without_an_image_need_their_mount_point(box: Box, tmp_path: Path) -> None:
+async def test_volumes_without_an_image_need_their_mount_point(box: Box, tmp_path: Path, golden: Golden) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "file").write_text("a\n")
     (tmp_path / "b").mkdir()
@@ -145,10 +146,12 @@ async def test_volumes_without_an_image_need_their_mount_point(box: Box, tmp_pat
     await containerizer.launch(box.config("c", shell=f"cat {tmp_path}/b/file in/here/file", volumes=volumes))
     assert (await containerizer.wait("c")).exit_code == 0
     assert box.said("c") == "a\na\n"
-    with pytest.raises(ContainerError, match="not on this host"):
+    with pytest.raises(ContainerError) as refused:
         await containerizer.launch(box.config("d", "true", volumes=(Volume(str(tmp_path / "a"), "/no/such"),)))
-    with pytest.raises(BadInput, match="this host has no /no/such"):
+    assert str(refused.value) == golden
+    with pytest.raises(BadInput) as refused:
         await containerizer.launch(box.config("d", "true", volumes=(Volume("/no/such", "here"),)))
+    assert str(refused.value) == golden
     assert not Path("/no").exists()
 
 
@@ -166,42 +169,47 @@ async def test_a_plan_for_an_image_is_carried_out(box: Box, tmp_path: Path) -> N
     assert box.isolator.images["c"] == ImageManifest({"PATH": "/bin", "NVIDIA_VISIBLE_DEVICES": "all"}, {})
 
 
-async def test_an_image_that_needs_a_newer_driver_fails_with_both_versions(box: Box, tmp_path: Path) -> None:
+async def test_an_image_that_needs_a_newer_driver_fails_with_both_versions(
+    box: Box, tmp_path: Path, golden: Golden
+) -> None:
     images = Images(tmp_path, one=busybox_image(run={"Env": ["NVIDIA_REQUIRE_CUDA=cuda>=99.1"]}))
     containerizer = await box.open(images=images.store, driver=DriverFacts("550.54", "12.4"))
-    with pytest.raises(ContainerError, match=r"cuda>=99\.1.*CUDA 12\.4 \(driver 550\.54\)"):
+    with pytest.raises(ContainerError) as refused:
         await containerizer.launch(box.config("c", image=ask(), gpus=1))
+    assert str(refused.value) == golden
     assert box.isolator.free == 4
     assert images.store.uses() == {}.keys()
     await images.store.close()
 
 
 @pytest.mark.parametrize(
-    ("says", "error", "words"),
+    ("says", "error"),
     [
-        ({"User": "ghost"}, BadInput, "user 'ghost'"),
-        ({"Cmd": None}, BadInput, "says what to run"),
-        ({"WorkingDir": "/etc/passwd/x"}, ContainerError, "cannot be a folder"),
+        ({"User": "ghost"}, BadInput),
+        ({"Cmd": None}, BadInput),
+        ({"WorkingDir": "/etc/passwd/x"}, ContainerError),
     ],
 )
 async def test_an_image_that_cannot_run_leaves_nothing(
-    box: Box, tmp_path: Path, says: dict[str, object], error: type[Exception], words: str
+    box: Box, tmp_path: Path, says: dict[str, object], error: type[Exception], golden: Golden
 ) -> None:
     images = Images(tmp_path, one=busybox_image(run=says))
     containerizer = await box.open(images=images.store)
-    with pytest.raises(error, match=words):
+    with pytest.raises(error) as refused:
         await containerizer.launch(box.config("c", image=ask(), gpus=1, environment={}))
+    assert str(refused.value) == golden
     assert box.isolator.free == 4
     assert not images.store.uses()
     assert box.leftovers(root_cgroup=True) == []
     await images.store.close()
 
 
-async def test_an_unknown_image_and_an_agent_without_images(box: Box, tmp_path: Path) -> None:
+async def test_an_unknown_image_and_an_agent_without_images(box: Box, tmp_path: Path, golden: Golden) -> None:
     images = Images(tmp_path, one=busybox_image())
     containerizer = await box.open(images=images.store)
-    with pytest.raises(ImageError, match="other"):
+    with pytest.raises(ImageError) as refused:
         await containerizer.launch(box.config("c", image=ask("other"), gpus=1))
+    assert str(refused.value) == golden
     assert box.isolator.free == 4
     await images.store.close()
     without = await box.open()
@@ -235,14 +243,15 @@ class EndlessPull:
 
 
 @pytest.mark.parametrize("how", ["kill", "destroy"])
-async def test_an_end_during_a_pull_ends_the_pull(box: Box, how: str) -> None:
+async def test_an_end_during_a_pull_ends_the_pull(box: Box, how: str, golden: Golden) -> None:
     endless = EndlessPull()
     containerizer = await box.open(images=endless)
     launching = asyncio.ensure_future(containerizer.launch(box.config("c", image=ask(), gpus=1)))
     await endless.asked.wait()
     await (containerizer.kill("c", 5.0) if how == "kill" else containerizer.destroy("c"))
-    with pytest.raises(ContainerError, match="while its image was pulled"):
+    with pytest.raises(ContainerError) as refused:
         await launching
+    assert str(refused.value) == golden
     assert endless.cancelled
     assert not containerizer.containers()
     assert box.isolator.free == 4

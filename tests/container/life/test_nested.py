@@ -22,6 +22,7 @@ from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput, Conflict, NotFound
 from mesos_gpu.isolator.plan import DeviceRule, LaunchPlan
 from tests.support.container.box import Box
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.root
 
@@ -51,7 +52,9 @@ def cgroups(pid: int) -> set[str]:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-async def test_a_nested_container_shares_limits_devices_and_end_of_its_parent(box: Box, runtime: str) -> None:
+async def test_a_nested_container_shares_limits_devices_and_end_of_its_parent(
+    box: Box, runtime: str, golden: Golden
+) -> None:
     rule = DeviceRule("c", 195, 1, "rwm")
     box.isolator.plan = LaunchPlan(rules=(rule,))
     containerizer = await box.open(runtimes=(runtime,))
@@ -75,10 +78,12 @@ async def test_a_nested_container_shares_limits_devices_and_end_of_its_parent(bo
 
     with pytest.raises(Conflict):
         await containerizer.launch(nested(box))
-    with pytest.raises(NotFound, match=r"Parent container nobody does not exist"):
+    with pytest.raises(NotFound) as refused:
         await containerizer.launch(nested(box, "nobody.child"))
-    with pytest.raises(BadInput, match="outermost parent"):
+    assert str(refused.value) == golden
+    with pytest.raises(BadInput) as refused:
         await containerizer.launch(nested(box, "parent.greedy", gpus=1))
+    assert str(refused.value) == golden
 
     await containerizer.send_signal(NEST, signal.SIGTERM)
     assert (await containerizer.wait(NEST)).exit_code == 7
@@ -109,7 +114,7 @@ async def test_a_nested_container_with_a_cgroup_of_its_own_has_its_limits_and_no
     hog = "mkdir n; mknod n/1 c 195 1; (: < n/1); exec python3 -c 'x = bytearray(1 << 30)'"
     config = replace(box.config(NEST, shell=hog, mem_bytes=32 << 20), shares_cgroup=False)
     if find_cgroups(box.cgroups_root).version == 2:
-        with pytest.raises(BadInput, match="share_cgroups=false needs cgroup v1"):
+        with pytest.raises(BadInput, match="share_cgroups=false"):
             await containerizer.launch(config)
         return
     await containerizer.launch(config)
@@ -121,7 +126,9 @@ async def test_a_nested_container_with_a_cgroup_of_its_own_has_its_limits_and_no
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-async def test_a_session_is_inside_its_parent_and_ends_with_its_first_process(box: Box, runtime: str) -> None:
+async def test_a_session_is_inside_its_parent_and_ends_with_its_first_process(
+    box: Box, runtime: str, golden: Golden
+) -> None:
     containerizer = await box.open(runtimes=(runtime,))
     variables = {"PATH": "/usr/bin:/bin", "OWN": "parent's", "LEFT": "as it is"}
     await containerizer.launch(box.config("parent", shell=FOREVER, environment=variables, user="nobody"))
@@ -145,8 +152,9 @@ async def test_a_session_is_inside_its_parent_and_ends_with_its_first_process(bo
     executed = Execution(("sh", "-c", "cat /proc/self/cgroup"), box.folder / "executed", {})
     assert await containerizer.execute(NEST, executed) == 0
     assert {line.rpartition(":")[2] for line in executed.output.read_text().splitlines()} == {"/"}, "the child's own"
-    with pytest.raises(BadInput, match="inside another"):
+    with pytest.raises(BadInput) as refused:
         await containerizer.enter(session("true", "alone"))
+    assert str(refused.value) == golden
 
     attachment = await containerizer.enter(session("cat; echo end", "parent.typed"))
     board = containerizer.switchboard("parent.typed")

@@ -9,6 +9,7 @@ from mesos_gpu.container.host.users import HostUser, find_user
 from mesos_gpu.container.life.sandbox import open_output, own_all, prepare_volumes
 from mesos_gpu.container.spec.config import ContainerConfig, Volume
 from mesos_gpu.errors import BadInput, ContainerError
+from tests.support.golden import Golden
 
 ME = HostUser(os.geteuid(), os.getegid())
 
@@ -21,34 +22,39 @@ def test_output_is_appended_to_what_is_there(tmp_path: Path) -> None:
     assert (tmp_path / "stdout").read_text() == "before\nafter\n"
 
 
-def test_a_link_in_the_sandbox_leads_nowhere(tmp_path: Path) -> None:
+def test_a_link_in_the_sandbox_leads_nowhere(tmp_path: Path, golden: Golden) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "stdout").symlink_to(tmp_path / "secret")
     (tmp_path / "stderr").hardlink_to(tmp_path / "secret")
     for name in ("stdout", "stderr"):
-        with pytest.raises(ContainerError, match="cannot write the container's output"):
+        with pytest.raises(ContainerError) as refused:
             open_output(tmp_path / name, ME)
+        assert str(refused.value) == golden
     assert (tmp_path / "secret").read_text() == "secret"
 
 
 @pytest.mark.parametrize(("source", "destination"), [("link", "/mnt/x"), ("/srv", "link"), ("link/deep", "x")])
-def test_a_link_that_was_fetched_leads_no_volume_elsewhere(tmp_path: Path, source: str, destination: str) -> None:
+def test_a_link_that_was_fetched_leads_no_volume_elsewhere(
+    tmp_path: Path, source: str, destination: str, golden: Golden
+) -> None:
     sandbox = tmp_path / "sandbox"
     sandbox.mkdir()
     (tmp_path / "elsewhere").mkdir()
     (sandbox / "link").symlink_to("../elsewhere")
     config = ContainerConfig("c", sandbox, ("true",), {}, None, 100, 0, 0, volumes=(Volume(source, destination),))
-    with pytest.raises(BadInput, match="leads out of the sandbox"):
+    with pytest.raises(BadInput) as refused:
         prepare_volumes(config, ME)
+    assert str(refused.value) == golden
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_a_pipe_or_a_folder_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_or_a_folder_is_refused_and_not_waited_for(tmp_path: Path, golden: Golden) -> None:
     os.mkfifo(tmp_path / "stdout")
     (tmp_path / "stderr").mkdir()
     for name in ("stdout", "stderr"):
-        with pytest.raises(ContainerError, match="cannot write the container's output"):
+        with pytest.raises(ContainerError) as refused:
             open_output(tmp_path / name, ME)
+        assert str(refused.value) == golden
 
 
 @pytest.mark.root
@@ -74,9 +80,10 @@ def test_without_a_name_the_user_is_the_agents_own() -> None:
     assert (find_user(None).uid, find_user(None).gid) == (os.geteuid(), os.getegid())
 
 
-def test_an_unknown_user_is_named() -> None:
-    with pytest.raises(BadInput, match="no user 'no-such-user'"):
+def test_an_unknown_user_is_named(golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         find_user("no-such-user")
+    assert str(refused.value) == golden
 
 
 @pytest.mark.root

@@ -321,7 +321,7 @@ async def test_what_is_mounted_below_a_volume_is_there_with_its_owners(
 async def test_an_agent_in_a_folder_that_is_closed_says_so(tmp_path: Path) -> None:
     """Folders of pytest are: an agent there would start no container."""
     box = Box(tmp_path / "box")
-    with pytest.raises(Unavailable, match=r"closed to others.*chmod o\+x"):
+    with pytest.raises(Unavailable, match=r"chmod o\+x"):
         await box.open(users=POOL)
     assert box.leftovers() == []
 
@@ -330,11 +330,11 @@ async def test_a_sandbox_in_a_folder_that_is_closed_is_refused(box: Box) -> None
     containerizer = await box.open(users=POOL)
     config = box.config("c", shell="true")
     config.sandbox.parent.chmod(0o700)
-    with pytest.raises(ContainerError, match=r"sandboxes \(mode 0700\) is closed to others"):
+    with pytest.raises(ContainerError, match=r"sandboxes \(mode 0700\)"):
         await containerizer.launch(config)
 
 
 async def test_a_user_whom_the_range_has_no_number_for_is_refused(box: Box) -> None:
     containerizer = await box.open(users=IdPool(IdRange(IDS.first, 65000)))  # shorter than a flag may say
-    with pytest.raises(BadInput, match="65534 has no number in a user namespace of 65000"):
+    with pytest.raises(BadInput, match=r"65534.*65000"):
         await containerizer.launch(box.config("c", shell="true", user="nobody"))

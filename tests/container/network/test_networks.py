@@ -25,6 +25,7 @@ from mesos_gpu.errors import BadInput, ContainerError
 from tests.support.container.box import Box
 from tests.support.container.cni_networks import PLUGINS, CniNetwork, cni_network, run
 from tests.support.container.waiting import until
+from tests.support.golden import Golden
 from tests.support.ports import free_port
 
 pytestmark = pytest.mark.root
@@ -65,7 +66,7 @@ def status_of(port: int, host: str = "127.0.0.1") -> int:
 
 @pytest.mark.parametrize("runtime", ["crun", "runc"])
 async def test_a_container_in_a_network_has_an_address_a_name_and_its_ports_on_the_host(
-    box: Box, network: CniNetwork, runtime: str
+    box: Box, network: CniNetwork, runtime: str, golden: Golden
 ) -> None:
     network.write_chain()
     containerizer = await box.open(networks=networks(box, network), runtimes=(runtime,))
@@ -101,8 +102,9 @@ async def test_a_container_in_a_network_has_an_address_a_name_and_its_ports_on_t
     assert namespace is not None
     with socket_in(namespace, socket.AF_INET, socket.SOCK_STREAM) as inside:
         inside.connect(("127.0.0.1", 80))
-    with pytest.raises(BadInput, match="different network namespaces for parent and nested"):
+    with pytest.raises(BadInput) as refused:
         await containerizer.launch(joining(box, "one.other", info))
+    assert str(refused.value) == golden
 
     await containerizer.destroy("one")
     with pytest.raises(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
@@ -154,7 +156,7 @@ async def test_mesos_port_mapper_is_understood_and_maps_ports(box: Box, network:
     assert network.left() == []
 
 
-async def test_a_failed_join_leaves_nothing(box: Box, network: CniNetwork, tmp_path: Path) -> None:
+async def test_a_failed_join_leaves_nothing(box: Box, network: CniNetwork, tmp_path: Path, golden: Golden) -> None:
     plugins = tmp_path / "plugins"
     plugins.mkdir()
     error = '{"code": 7, "msg": "no", "details": "way"}'
@@ -165,28 +167,34 @@ async def test_a_failed_join_leaves_nothing(box: Box, network: CniNetwork, tmp_p
     (network.configs / "absent.conf").write_text(json.dumps({"name": "absent", "type": "nowhere"}))
     folder = box.folder / "run" / "isolators" / "network" / "cni"
     containerizer = await box.open(networks=Networks(folder, network.configs, [PLUGINS, plugins]))
-    words = f"The CNI plugin 'broken' failed to attach container one to CNI network '{network.name}': no: way"
-    with pytest.raises(ContainerError, match=words):
+    with pytest.raises(ContainerError) as failed:
         await containerizer.launch(joining(box, "one", network.info()))
-    for name, told in (("absent", "needs nowhere, not to be found"), ("other", f"there are {network.name}")):
-        with pytest.raises(BadInput, match=f"Unknown CNI network '{name}': .*{told}"):
+    assert str(failed.value) == golden.hide(network=network.name)
+    for name in ("absent", "other"):
+        with pytest.raises(BadInput) as refused:
             await containerizer.launch(joining(box, name, {"name": name}))
-    with pytest.raises(BadInput, match="multiple times"):
+        assert str(refused.value) == golden
+    with pytest.raises(BadInput) as refused:
         await containerizer.launch(replace(box.config("twice", "true"), networks=(network.info(), network.info())))
+    assert str(refused.value) == golden
     assert network.left() == []
     assert list(folder.iterdir()) == []
 
 
-async def test_without_networks_a_container_may_still_have_a_host_name(containerizer: Containerizer, box: Box) -> None:
+async def test_without_networks_a_container_may_still_have_a_host_name(
+    containerizer: Containerizer, box: Box, golden: Golden
+) -> None:
     own = replace(box.config("named", shell="hostname; tail -1 /etc/hosts"), hostname="trainer")
     await containerizer.launch(own)
     await containerizer.wait("named")
     assert box.said("named").splitlines() == ["trainer", "127.0.1.1 trainer"]
     assert socket.gethostname() != "trainer"
-    with pytest.raises(BadInput, match=r"Unknown CNI network 'x': this agent joins none.*containernetworking-plugins"):
+    with pytest.raises(BadInput) as refused:
         await containerizer.launch(joining(box, "one", {"name": "x"}))
-    with pytest.raises(BadInput, match="cannot be the name of a host"):
+    assert str(refused.value) == golden
+    with pytest.raises(BadInput) as refused:
         await containerizer.launch(replace(own, container_id="bad", hostname="-"))
+    assert str(refused.value) == golden
 
 
 async def test_after_a_restart_of_the_machine_addresses_are_given_back(
@@ -207,7 +215,7 @@ async def test_after_a_restart_of_the_machine_addresses_are_given_back(
     await box.open((), networks=networks(box, network))
     assert not state.exists()
     assert network.left() == []
-    assert "failed to detach" not in caplog.text
+    assert network.name not in caplog.text, "it was left without an error"
 
 
 async def test_whoever_gives_up_or_is_killed_while_a_plugin_runs_leaves_nothing(

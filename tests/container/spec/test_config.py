@@ -10,6 +10,7 @@ import pytest
 from mesos_gpu.container.spec.config import ContainerConfig, ImageAsk, Volume, check_config, read_status
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
+from tests.support.golden import Golden
 
 GOOD = ContainerConfig("c-1", Path("/tmp/sandbox"), ("true",), {"PATH": "/bin"}, None, 100, 1 << 20, 0)
 
@@ -19,31 +20,32 @@ def test_an_ordinary_container_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        ({"image": ImageAsk("a", Command(value="\0"))}, "NUL"),
-        ({"volumes": (Volume("", "/a"),)}, "both paths"),
-        ({"volumes": (Volume("a", "b"),)}, "must be absolute"),
-        ({"volumes": (Volume("/a", "/b/../.."),)}, "not allowed in paths"),
-        ({"volumes": (Volume("../a", "/b"),)}, "not allowed in paths"),
-        ({"volumes": (Volume("/a", "/proc/sys"),)}, "the container's own"),
-        ({"volumes": (Volume("/a", "/dev"),)}, "the container's own"),
-        ({"volumes": (Volume("/a", "."),)}, "the sandbox itself"),
-        ({"container_id": "../etc"}, "letters, digits"),
-        ({"container_id": ""}, "letters, digits"),
-        ({"container_id": ".hidden"}, "letters, digits"),
-        ({"argv": ()}, "no command"),
-        ({"sandbox": Path("relative")}, "not an absolute path"),
-        ({"gpus": -1}, "negative"),
-        ({"argv": ("a\0b",)}, "NUL"),
-        ({"environment": {"A": "\0"}}, "NUL"),
-        ({"environment": {"A=B": "c"}}, "name of an environment variable"),
-        ({"environment": {"": "c"}}, "name of an environment variable"),
+        {"image": ImageAsk("a", Command(value="\0"))},
+        {"volumes": (Volume("", "/a"),)},
+        {"volumes": (Volume("a", "b"),)},
+        {"volumes": (Volume("/a", "/b/../.."),)},
+        {"volumes": (Volume("../a", "/b"),)},
+        {"volumes": (Volume("/a", "/proc/sys"),)},
+        {"volumes": (Volume("/a", "/dev"),)},
+        {"volumes": (Volume("/a", "."),)},
+        {"container_id": "../etc"},
+        {"container_id": ""},
+        {"container_id": ".hidden"},
+        {"argv": ()},
+        {"sandbox": Path("relative")},
+        {"gpus": -1},
+        {"argv": ("a\0b",)},
+        {"environment": {"A": "\0"}},
+        {"environment": {"A=B": "c"}},
+        {"environment": {"": "c"}},
     ],
 )
-def test_what_cannot_be_a_container_is_refused_in_words(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_what_cannot_be_a_container_is_refused_in_words(change: dict[str, Any], golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         check_config(msgspec.structs.replace(GOOD, **change))
+    assert str(refused.value) == golden
 
 
 @pytest.mark.parametrize("status", [0, 1, 42, 127, 128, 255])

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from mesos_gpu.container.spec.id_pool import IdPool, Owner, cut, subordinate
 from mesos_gpu.container.spec.user_namespace import FEWEST, LAST_ID, IdRange, Numbers
 from mesos_gpu.errors import BadInput, ContainerError
+from tests.support.golden import Golden
 
 FIRST = 1879048192
 FIRSTS = (FIRST, FIRST + 7)
@@ -28,7 +29,6 @@ def test_every_container_has_numbers_of_its_own_and_none_has_those_on_disk(
     whole = IdRange(first, (places + 1) * times * FEWEST + rest)
     ids = cut(whole, times * FEWEST)
     assert ids.places == places
-    assert ids.words().startswith(f"{places} at a time, each with {times * FEWEST} numbers of its own")
     held: list[IdRange] = []
     for _ in range(places):
         numbers = ids.take(held)
@@ -39,7 +39,7 @@ def test_every_container_has_numbers_of_its_own_and_none_has_those_on_disk(
         assert numbers.running.first + numbers.running.count - 1 in whole
         assert not any(numbers.running.overlaps(other) for other in (*held, ids.disk))
         held.append(numbers.running)
-    with pytest.raises(ContainerError, match=f"no range of user numbers is left.*has {places} of"):
+    with pytest.raises(ContainerError):
         ids.take(held)
     assert ids.take(held[1:]) == Numbers(held[0], ids.disk)
 
@@ -50,7 +50,6 @@ def test_where_one_range_fits_alone_all_share_it(count: int) -> None:
     assert ids.shared
     assert ids.places is None
     shared = Numbers(ids.whole, ids.whole)
-    assert "all have the same numbers" in ids.words()
     assert ids.take([]) == ids.take([ids.whole]) == ids.take([ids.whole] * 1000) == shared
 
 
@@ -69,11 +68,17 @@ def test_what_was_given_under_other_flags_is_given_to_nobody(ids: IdPool, strang
 
 
 @pytest.mark.parametrize(
-    ("each", "words"), [(1000, "multiple"), (100000, "multiple"), (0, "multiple"), (1 << 20, "more")]
+    ("first", "count", "each"), [(FIRST, 4 * FEWEST, FEWEST), (FIRST, FEWEST, FEWEST)], ids=["several", "one"]
 )
-def test_what_cannot_be_cut_is_refused(each: int, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
+def test_a_pool_says_how_many_containers_it_has_numbers_for(first: int, count: int, each: int, golden: Golden) -> None:
+    assert cut(IdRange(first, count), each).words() == golden
+
+
+@pytest.mark.parametrize("each", [1000, 100000, 0, 1 << 20])
+def test_what_cannot_be_cut_is_refused(each: int, golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         cut(IdRange(FIRST, 4 * FEWEST), each)
+    assert str(refused.value) == golden
 
 
 class Histories(RuleBasedStateMachine):
@@ -166,16 +171,17 @@ def test_subordinate_numbers_are_found_by_name_and_by_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("user", "group", "subgid", "words"),
+    ("user", "group", "subgid"),
     [
-        (Owner("dora"), Owner("dora"), SUBUID, r"/etc/subuid has no line for dora: write dora:"),
-        (GPU, Owner("dora"), SUBUID, r"/etc/subgid has no line for dora"),
-        (GPU, GPU, "", r"/etc/subgid has no line for mesos-gpu"),
-        (Owner("bob"), Owner("bob"), SUBUID, "has 2 lines for bob"),
-        (GPU, GPU, "mesos-gpu:1:65536", "must be the same"),
-        (Owner("bad"), Owner("bad"), SUBUID, "FIRST:COUNT"),
+        (Owner("dora"), Owner("dora"), SUBUID),
+        (GPU, Owner("dora"), SUBUID),
+        (GPU, GPU, ""),
+        (Owner("bob"), Owner("bob"), SUBUID),
+        (GPU, GPU, "mesos-gpu:1:65536"),
+        (Owner("bad"), Owner("bad"), SUBUID),
     ],
 )
-def test_what_is_missing_or_wrong_in_the_files_is_said(user: Owner, group: Owner, subgid: str, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
+def test_what_is_missing_or_wrong_in_the_files_is_said(user: Owner, group: Owner, subgid: str, golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         subordinate(user, group, SUBUID, subgid)
+    assert str(refused.value) == golden

@@ -24,6 +24,7 @@ from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.container.state.recovering import recovered
 from mesos_gpu.errors import BadInput
 from mesos_gpu.isolator.plan import DeviceRule, LaunchPlan
+from tests.support.golden import Golden
 
 PART = st.text("ab1-_", min_size=1, max_size=3).filter(lambda text: text[0] not in "-_")
 ID = st.lists(PART, min_size=1, max_size=4).map(".".join)
@@ -59,7 +60,7 @@ def test_what_is_no_path_of_ids_is_no_id(bad: str) -> None:
     assert not CONTAINER_ID.fullmatch(bad)
 
 
-def test_a_session_has_its_parents_surroundings_and_its_own_command() -> None:
+def test_a_session_has_its_parents_surroundings_and_its_own_command(golden: Golden) -> None:
     process = entering(PARENT, Command(value="echo hi"), {"A": "2", "B": "3"}, None, terminal=True)
     assert process["args"] == ["/bin/sh", "-c", "echo hi"]
     assert process["env"] == ["PATH=/bin", "A=2", "EQUALS=a=b", "B=3"]
@@ -71,8 +72,9 @@ def test_a_session_has_its_parents_surroundings_and_its_own_command() -> None:
     process = entering(PARENT, Command(False, "ls", ("ls", "-l")), {}, HostUser(1, 2, (3,)))
     assert process["args"] == ["ls", "-l"]
     assert process["user"] == {"uid": 1, "gid": 2, "additionalGids": [3]}
-    with pytest.raises(BadInput, match="nothing to run"):
+    with pytest.raises(BadInput) as refused:
         entering(PARENT, Command(), {}, None)
+    assert str(refused.value) == golden
 
 
 def test_a_policy_of_its_own_has_no_gpu() -> None:

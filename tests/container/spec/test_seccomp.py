@@ -11,6 +11,7 @@ from mesos_gpu.container.spec.hardening import usual_pids_limit
 from mesos_gpu.container.spec.seccomp import Machine, read_machine, read_profile
 from mesos_gpu.container.spec.seccomp_default import DEFAULT, NEW_NAMESPACES
 from mesos_gpu.errors import BadInput
+from tests.support.golden import Golden
 
 PC = Machine("x86_64", (6, 8))
 BREAKS_OUT = (
@@ -102,9 +103,10 @@ def test_a_profile_of_somebody_is_read_as_docker_does() -> None:
         {**PROFILE, "archMap": [{}]},
     ],
 )
-def test_what_is_no_profile_is_refused_by_its_name(wrong: Any) -> None:
-    with pytest.raises(BadInput, match="Failed to parse Seccomp profile 'mine'"):
+def test_what_is_no_profile_is_refused_by_its_name(wrong: Any, golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         read_profile(wrong, "mine")
+    assert str(refused.value) == golden
 
 
 def test_a_machine_is_what_uname_says() -> None:

@@ -24,6 +24,7 @@ from mesos_gpu.kubelet.messages import message
 from mesos_gpu.kubelet.services import DEVICE_PLUGIN, POD_RESOURCES, Stub, channel, server
 from mesos_gpu.mesos.ids import ContainerId
 from tests.support.doors.bank import Bank
+from tests.support.golden import Golden
 from tests.support.master.live import until
 
 pytestmark = pytest.mark.root
@@ -103,7 +104,7 @@ async def until_units(host: DeviceHost, wanted: int) -> None:
     await until(lambda: host.totals == ({GPU: wanted} if wanted else {}))
 
 
-async def test_pods_and_mesos_and_docker_take_from_one_book(bank: Bank, kubelet: Kubelet) -> None:
+async def test_pods_and_mesos_and_docker_take_from_one_book(bank: Bank, kubelet: Kubelet, golden: Golden) -> None:
     host = await kubelet.start()
     async with plugged(bank, kubelet.folder):
         await until_units(host, 4)
@@ -117,13 +118,15 @@ async def test_pods_and_mesos_and_docker_take_from_one_book(bank: Bank, kubelet:
         await bank.until_advertised(1)
         # Whoever is asked for a GPU that another has says who has it, and gives none of the others.
         (taken,) = docker["gpus"]
-        with pytest.raises(grpc.aio.AioRpcError, match="is held by") as refused:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
             await ask(kubelet.folder, [free_gpu(host)], [taken["uuid"]])
+        assert refused.value.details() == golden.hide(lease=docker["id"])
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         await bank.until_advertised(1)
         host.book.list(GPU, [*host.book.resources[GPU].devices.values(), Device(taken["uuid"], True)])
-        with pytest.raises(ContainerError, match="refused Allocate"):
+        with pytest.raises(ContainerError) as failed:
             await host.prepare(config("late", 2))
+        assert str(failed.value) == golden
 
 
 def free_gpu(host: DeviceHost) -> str:

@@ -9,6 +9,7 @@ import pytest
 from mesos_gpu.doors.nvidia_docker.arguments import cuda_problem, gpu_names, read_call
 from mesos_gpu.doors.nvidia_docker.hosts import Remote, remote_host
 from mesos_gpu.errors import BadInput
+from tests.support.golden import Golden
 
 
 @pytest.mark.parametrize(
@@ -43,14 +44,16 @@ def test_the_image_is_found_among_options_and_their_values(line: str, command: s
         assert call.with_arguments(["--device=x"]) == shlex.split(line)
 
 
-def test_flags_are_those_of_the_clients_version() -> None:
+def test_flags_are_those_of_the_clients_version(golden: Golden) -> None:
     assert read_call(["run", "--init", "a", "img"], "1.12.6").image == 3
     assert read_call(["run", "--no-healthcheck", "a", "img"], "1.11.0").image == 3
     assert read_call(["run", "--no-healthcheck", "img"], "1.12.0").image == 2
-    with pytest.raises(BadInput, match="which is not a version"):
+    with pytest.raises(BadInput) as refused:
         read_call(["run"], "latest")
-    with pytest.raises(BadInput, match="which command"):
+    assert str(refused.value) == golden
+    with pytest.raises(BadInput) as refused:
         read_call(["container"], "17.03.1-ce")
+    assert str(refused.value) == golden
 
 
 def test_gpus_are_named_with_blanks_or_commas() -> None:
@@ -58,11 +61,11 @@ def test_gpus_are_named_with_blanks_or_commas() -> None:
     assert gpu_names("") == []
 
 
-def test_an_image_for_a_newer_cuda_is_refused() -> None:
+def test_an_image_for_a_newer_cuda_is_refused(golden: Golden) -> None:
     assert cuda_problem("8.0", {"cuda_version": "9.1"}) is None
     assert cuda_problem("", {"cuda_version": None}) is None
-    assert cuda_problem("10.0", {"cuda_version": "9.1"}) == "unsupported CUDA version: driver 9.1 < image 10.0"
-    assert cuda_problem("8.0", {}) == "unsupported CUDA version: driver unknown < image 8.0"
+    assert cuda_problem("10.0", {"cuda_version": "9.1"}) == golden
+    assert cuda_problem("8.0", {}) == golden
 
 
 @pytest.mark.parametrize(
@@ -85,9 +88,8 @@ def test_whom_to_ask(nv: str, docker: str, found: Remote | None) -> None:
     assert remote_host(nv, docker, "user") == found
 
 
-@pytest.mark.parametrize(
-    ("text", "why"), [("h", "invalid remote host URI"), ("ftp://h:1", "unsupported remote protocol: ftp")]
-)
-def test_what_is_no_host(text: str, why: str) -> None:
-    with pytest.raises(BadInput, match=why):
+@pytest.mark.parametrize("text", ["h", "ftp://h:1"])
+def test_what_is_no_host(text: str, golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         remote_host(text, "", "user")
+    assert str(refused.value) == golden

@@ -152,4 +152,4 @@ async def test_info_and_status_are_the_golden_texts_and_uvm_is_loaded_before(mac
     finally:
         without.kill()
     assert without.returncode == 1
-    assert said.endswith("Error: Could not load UVM kernel module. Is nvidia-modprobe installed?\n")
+    assert "nvidia-modprobe" in said

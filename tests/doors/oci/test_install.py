@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.doors.bank import Bank
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.root
 
@@ -25,9 +26,9 @@ def install(door: str, folder: Path, bank: Bank) -> str:
     return done.stdout
 
 
-async def test_each_door_has_its_programs_and_says_what_is_next(bank: Bank, tmp_path: Path) -> None:
+async def test_each_door_has_its_programs_and_says_what_is_next(bank: Bank, tmp_path: Path, golden: Golden) -> None:
     said = await asyncio.to_thread(install, "docker", tmp_path, bank)
-    assert "Restart dockerd" in said
+    assert said == golden
     assert (tmp_path / "bin/nvidia-container-runtime-hook").stat().st_mode & 0o777 == 0o755
     assert json.loads((tmp_path / "doors.json").read_text()) == {"agent": bank.url}
     said = await asyncio.to_thread(install, "nvidia-docker", tmp_path, bank)

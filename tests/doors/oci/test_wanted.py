@@ -10,6 +10,7 @@ from mesos_gpu.doors.oci.requirements import check_requirements
 from mesos_gpu.doors.oci.runtime import bundle_of
 from mesos_gpu.doors.oci.wanted import SUPPORTED, Wanted, environment_of, resolved, wanted
 from mesos_gpu.errors import BadInput, Conflict
+from tests.support.golden import Golden
 
 V = "NVIDIA_VISIBLE_DEVICES"
 
@@ -56,9 +57,10 @@ def test_dockers_own_request_tells_a_number_from_indices() -> None:
     assert wanted({V: "none"}, request(Count=1)) == Wanted()
 
 
-def test_capabilities_that_there_are_not_are_refused() -> None:
-    with pytest.raises(BadInput, match=r"unsupported capabilities found in 'utility,magic' \(allowed 'compat32,"):
+def test_capabilities_that_there_are_not_are_refused(golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         wanted({V: "0", "NVIDIA_DRIVER_CAPABILITIES": "utility,magic"})
+    assert str(refused.value) == golden
 
 
 def test_of_a_variable_that_is_there_twice_the_last_counts() -> None:
@@ -66,12 +68,13 @@ def test_of_a_variable_that_is_there_twice_the_last_counts() -> None:
     assert environment_of({}) == {}
 
 
-def test_mig_instances_are_named_by_gpu_and_number() -> None:
+def test_mig_instances_are_named_by_gpu_and_number(golden: Golden) -> None:
     gpus = [{"uuid": "GPU-0", "index": 0, "mig": None}, *({"uuid": f"MIG-{n}", "index": 1, "mig": {}} for n in "ab")]
     gpus = [{**gpu, "mig": {"parent_uuid": "p"}} if gpu["index"] == 1 else gpu for gpu in gpus]
     assert resolved(["0", "1:1", "MIG-x"], gpus) == ["0", "MIG-b", "MIG-x"]
-    with pytest.raises(BadInput, match="no MIG instance 0:0 here; GPU 0 has 0"):
+    with pytest.raises(BadInput) as refused:
         resolved(["0:0"], gpus)
+    assert str(refused.value) == golden
 
 
 DRIVER = {"version": "550.54.15", "cuda_version": "12.4"}
@@ -100,35 +103,39 @@ def test_what_is_required_and_here(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    "text",
     [
-        ("cuda>=12.5", r"unsatisfied condition: cuda>=12.5 \(X\); here cuda is 12.4. Update the NVIDIA driver"),
-        ("driver<550", "driver<550 .X.; here driver is 550.54.15$"),
-        ("brand=tesla", "brand=tesla .X.; here brand is GeForce"),
-        ("arch>=7.5", "arch>=7.5 .X.; here arch is 7.0"),
-        ("cuda>=99 driver>600", "cuda>=99"),
-        ("cuda>=12,driver>600", "driver>600"),
+        "cuda>=12.5",
+        "driver<550",
+        "brand=tesla",
+        "arch>=7.5",
+        "cuda>=99 driver>600",
+        "cuda>=12,driver>600",
     ],
 )
-def test_what_is_required_and_not_here_says_what_is(text: str, why: str) -> None:
-    with pytest.raises(Conflict, match=why):
+def test_what_is_required_and_not_here_says_what_is(text: str, golden: Golden) -> None:
+    with pytest.raises(Conflict) as refused:
         check_requirements([("X", text)], DRIVER, GPUS)
+    assert str(refused.value) == golden
 
 
 @pytest.mark.parametrize(
     "text", ["colour=red", "cuda", "cuda>=", "cuda=>1", "cuda>=new", "brand>tesla", "cuda>=1,", ","]
 )
-def test_what_is_no_expression_is_refused_as_by_the_c_library(text: str) -> None:
-    with pytest.raises(BadInput, match="invalid expression"):
+def test_what_is_no_expression_is_refused_as_by_the_c_library(text: str, golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         check_requirements([("X", text)], DRIVER, ())
+    assert str(refused.value) == golden
 
 
-def test_without_a_gpu_what_is_required_of_gpus_holds_and_what_is_not_known_does_not() -> None:
+def test_without_a_gpu_what_is_required_of_gpus_holds_and_what_is_not_known_does_not(golden: Golden) -> None:
     check_requirements([("X", "brand=tesla,arch>9")], DRIVER, ())
-    with pytest.raises(Conflict, match="here arch is not known"):
+    with pytest.raises(Conflict) as refused:
         check_requirements([("X", "arch>1")], DRIVER, [{"uuid": "a"}])
-    with pytest.raises(Conflict, match="here cuda is not known"):
+    assert str(refused.value) == golden
+    with pytest.raises(Conflict) as refused:
         check_requirements([("X", "cuda>1")], {}, ())
+    assert str(refused.value) == golden
 
 
 def test_the_runtimes_command_line() -> None:

@@ -71,9 +71,10 @@ async def test_named_gpus_are_those_and_a_refusal_says_who_holds_them(asking: En
     assert seen(asking, "one") == {"nvidia1", "nvidia3"}
     refused = await asyncio.to_thread(start, asking, "other", '--gpus="device=3"', check=False)
     assert refused.returncode == 125
-    assert "asked for GPU 3, but not all are free: GPU 3 (GPU-" in refused.stderr
-    assert "is held by docker: one" in refused.stderr
-    assert "not all are free" in (await asyncio.to_thread(start, asking, "all", "--gpus=all", check=False)).stderr
+    (held,) = [gpu["uuid"] for lease in await bank.leases() for gpu in lease["gpus"] if gpu["index"] == 3]
+    assert held in refused.stderr
+    assert "docker: one" in refused.stderr, "the holder"
+    assert held in (await asyncio.to_thread(start, asking, "all", "--gpus=all", check=False)).stderr
     assert bank.advertised() == 2, "who was refused holds nothing"
     await asyncio.to_thread(start, asking, "none")
     assert seen_nothing(asking, "none")
@@ -94,7 +95,7 @@ async def test_a_killed_agent_holds_to_it_and_no_agent_gives_nothing(asking: Eng
     await bank.agent.signal(signal.SIGKILL)
     refused = await asyncio.to_thread(start, asking, "late", "--gpus=1", check=False)
     assert refused.returncode != 0
-    assert "does not answer" in refused.stderr
+    assert bank.url in refused.stderr
     await bank.agent.start()
     assert bank.advertised() == 2
     asking.docker("rm", "-f", "two")
@@ -115,7 +116,7 @@ async def test_the_runtime_gives_what_the_environment_asks_for(asking: Engine, b
     # The lease is the container's: runc, which asked for it, has ended.
     await bank.agent.until_async(lambda: _pids(bank), "1 process")
     refused = await asyncio.to_thread(start, asking, "two", *run, check=False)
-    assert "is held by nvidia-runtime: " in refused.stderr
+    assert "nvidia-runtime: " in refused.stderr, "the holder"
     plain = await asyncio.to_thread(start, asking, "plain", "--runtime=nvidia")
     assert plain.returncode == 0
     assert seen_nothing(asking, "plain")

@@ -164,7 +164,7 @@ async def test_who_waits_for_a_start_is_told_that_there_is_nobody_to_fork(forks:
         starting = asyncio.ensure_future(forks.start(DOUBLE, ["--port=0"], "double", log.fileno()))
         await asyncio.sleep(0)
         os.kill(preloaded(forks), signal.SIGKILL)
-        with pytest.raises(Unavailable, match="has ended"):
+        with pytest.raises(Unavailable):
             await starting
 
 

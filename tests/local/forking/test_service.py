@@ -17,6 +17,7 @@ from mesos_gpu.local.forking.forks import Forked, Forks
 from mesos_gpu.local.forking.service import ServiceProcess
 from mesos_gpu.local.plan import ServiceSpec
 from mesos_gpu.local.record import is_alive
+from tests.support.golden import Golden
 from tests.support.places import ROOT
 
 
@@ -77,9 +78,10 @@ async def test_a_service_that_dies_comes_back_on_the_port_it_had(started: Starte
     assert b"--master=127.0.0.1:5050" in Path(f"/proc/{second.pid}/cmdline").read_bytes()
 
 
-async def test_a_service_that_cannot_start_is_refused_in_its_own_words(started: Started) -> None:
-    with pytest.raises(Unavailable, match="double did not start: double: port 5050 is taken"):
+async def test_a_service_that_cannot_start_is_refused_in_its_own_words(started: Started, golden: Golden) -> None:
+    with pytest.raises(Unavailable) as refused:
         await started.service("--fail=port 5050 is taken").start()
+    assert str(refused.value) == golden
 
 
 async def test_a_stopped_service_stays_stopped(started: Started) -> None:
