@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import requests
 
-from tests.support.golden import Golden
 from tests.support import places
+from tests.support.golden import Golden
 from tests.support.master.build import OTHER_UUID, THIRD_UUID, UUID
 from tests.support.master.live import ScriptedAgent, live_master, soon
 
