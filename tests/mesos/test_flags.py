@@ -69,22 +69,22 @@ def test_a_file_url_stands_for_its_path_where_a_path_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "argv",
+    "argument",
     [
-        ("--prot=1",),
-        ("--port=x",),
-        ("--port",),
-        ("port",),
-        ("--no-filter_gpu_resources=1",),
-        ("--filter_gpu_resources=maybe",),
-        ("--allocation_interval=1s",),
-        ("--memory=1M",),
-        ("--nvidia_gpu_devices=file:///none",),
+        "--prot=1",
+        "--port=x",
+        "--port",
+        "port",
+        "--no-filter_gpu_resources=1",
+        "--filter_gpu_resources=maybe",
+        "--allocation_interval=1s",
+        "--memory=1M",
+        "--nvidia_gpu_devices=file:///none",
     ],
 )
-def test_a_bad_flag_says_what_to_do(argv: tuple[str, ...], golden: Golden) -> None:
+def test_a_bad_flag_says_what_to_do(argument: str, golden: Golden) -> None:
     with pytest.raises(BadFlag) as refused:
-        parse(*argv)
+        parse(argument)
     assert str(refused.value) == golden
 
 
