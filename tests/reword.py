@@ -27,8 +27,18 @@ KEPT: tuple[str, ...] = (
     *("mesos_gpu/doors/nvidia_docker/inventory.py", "mesos_gpu/doors/nvidia_docker/rest.py"),
     *("mesos_gpu/doors/nvidia_docker/volumes.py", "mesos_gpu/kubelet/messages.py"),
     "mesos_gpu/container/spec/seccomp_default.py",
+    # Texts of upstream Mesos, which clients and recorded sessions compare.
+    *(f"mesos_gpu/mesos/{name}.py" for name in ("ids", "leniency", "resource_rules")),
+    *(f"mesos_gpu/process/{name}.py" for name in ("files", "files_api", "http", "logging_level", "requests")),
+    *(f"mesos_gpu/master/allocation/{name}.py" for name in ("allocator_feed", "constraints")),
+    *(f"mesos_gpu/master/api/{name}.py" for name in ("cluster_api", "operator_operations", "scheduler_api")),
+    *(f"mesos_gpu/master/decisions/{name}.py" for name in ("draining", "driver_subscriptions", "launching")),
+    *(f"mesos_gpu/master/decisions/{name}.py" for name in ("maintenance", "operations", "permissions", "roles")),
+    *("mesos_gpu/master/decisions/subscriptions.py", "mesos_gpu/master/decisions/updates.py"),
+    *("mesos_gpu/master/api/operator_api.py", "mesos_gpu/master/model/quota.py"),
+    *("mesos_gpu/master/validation/", "mesos_gpu/master/views/framework_metrics.py"),
 )
-"""Files and folders whose strings others read: protocols."""
+"""Files and folders whose strings others read."""
 KEYS = {
     # The names of doctor's checks, in its JSON.
     *("device nodes", "container networks", "user namespaces", "passed through"),
@@ -36,6 +46,13 @@ KEYS = {
     *("fixes of the runtime", "fixes of the kernel", "agent {}"),
     # An HTTP header, /etc/hosts and /etc/resolv.conf.
     *("attachment; filename={}", "127.0.0.1 localhost\n", "domain {}", "nameserver {}"),
+    # Texts of upstream Mesos in modules that have others as well.
+    *("Failed to construct regex from pattern '{}': {}", "Missing required fields: {}", "Not a valid UUID"),
+    *("{} does not contain {}", "Persistent volume {} cannot be removed due to additional shared copies"),
+    *("Invalid 'gpus' resource: The 'gpus' resource must be an unsigned integer", "Resource '{}' is invalid: {}"),
+    *("Only persistent volumes can be shared", "Resource {} cannot be shared", "Resource {} is not reserved"),
+    *("Registering with 'id' already set", "Re-registering without an 'id'", "Agent {} is unreachable: {}"),
+    *("agent did not re-register within {} after disconnecting", "health check timed out"),
 }
 """Strings of several words that programs compare."""
 SUFFIX = "qz"

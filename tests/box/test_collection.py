@@ -37,4 +37,4 @@ def test_the_log_of_a_task_whose_sandbox_was_collected_says_so(mesos_box: BoxFac
     for words in (("task", "log", "short"), ("task", "ls", "short")):
         done = cli(*words)
         assert done.returncode == 1, done
-        assert "its agent has removed its sandbox (--gc_delay=1ms, sooner when the disk fills up)" in done.stderr
+        assert "--gc_delay=1ms" in done.stderr

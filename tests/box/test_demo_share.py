@@ -48,9 +48,8 @@ def test_each_has_what_its_weight_says_and_ctrl_c_leaves_nothing(tmp_path: Path)
         else:
             pytest.fail("".join(said))
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=120)
+        process.communicate(timeout=120)
         assert process.returncode == 130
-        assert "The box is down, and its tasks have ended." in rest
         assert list(tmp_path.iterdir()) == []
     finally:
         end(process)

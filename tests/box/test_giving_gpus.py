@@ -40,7 +40,7 @@ def test_a_gpu_goes_to_who_needs_it_more_and_comes_back_also_over_restarts(new_b
     box.ok("app", "add", "-", text=json.dumps(app("urgent", priority=5)))
     box.until("the urgent one works", lambda: rounds(box, "urgent") > 5)
     assert suspension(box) == "suspended"
-    assert "suspended for /urgent" in box.cli("why", "patient").stdout
+    assert "/urgent" in box.cli("why", "patient").stdout
     (gpu,) = json.loads(box.ok("gpu", "list", "-o", "json"))
     assert "urgent" in gpu["task"], "the card is booked once"
     stood = rounds(box, "patient")
@@ -64,7 +64,7 @@ def test_a_part_of_a_card_goes_to_one_of_high_priority_and_comes_back_also_over_
     box.add({"id": "patient", "preemptible": True, "gpuShare": {"memGiB": 10, "weight": 2}, **mine})
     box.until("it works", lambda: rounds(box, "patient") > 2)
     (before,) = box.tasks("patient")
-    assert "is kept by: watcher" in box.ok("why", "patient")
+    assert "watcher" in box.ok("why", "patient")
 
     text = json.dumps({"id": "urgent", "gpuShare": {"memGiB": 12, "highPriority": True}, **mine})
     box.ok("app", "add", "-", text=text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -41,6 +42,11 @@ def app(name: str, gpus: int, **more: Any) -> dict[str, Any]:
     return {"id": name, "cmd": "sleep 100000", "cpus": 0.1, "mem": 32, "gpus": gpus, **more}
 
 
+def commands(remedies: list[str]) -> list[str]:
+    """Return the commands to type in these remedies."""
+    return [command for remedy in remedies for command in re.findall("`([^`]*)`", remedy)]
+
+
 def read(box: LiveBox, *words: str) -> Any:
     return json.loads(box.ok(*words, "-o", "json"))
 
@@ -72,21 +78,21 @@ def test_gpus_of_several_agents_and_why_apps_wait_for_them(new_box: LiveBox, tmp
         box.until("it is refused an offer", lambda: read(box, "why", "more")["state"] == "waiting")
         box.until(
             "who has them is told",
-            lambda: read(box, "why", "more")["remedies"] == ["`mesos-gpu app stop /train` would free 3 GPUs on big1"],
+            lambda: commands(read(box, "why", "more")["remedies"]) == ["mesos-gpu app stop /train"],
         )
 
         said = box.cli("app", "add", "-", text=json.dumps(app("never", 5)))
-        assert "warning: No agent could ever run /never" in said.stderr
+        assert said.stderr.startswith("warning: ")
         never = read(box, "why", "never")
         assert never["state"] == "impossible"
-        assert never["remedies"][0].startswith("ask for at most 4 GPUs")
+        assert "4 GPUs" in never["remedies"][0]
 
         said = box.cli("app", "update", "full", "env.A=1", "--yes")
-        assert "warning: an update of it could not finish" in said.stderr
+        assert "warning: " in said.stderr
         box.until("the update waits for its own GPUs", lambda: read(box, "why", "full")["state"] == "blocked")
         # What is said to help does.
-        command = read(box, "why", "full")["remedies"][0].split("`")[1].split()
-        box.ok(*command[1:], "--yes", "--wait")
+        command = commands(read(box, "why", "full")["remedies"])[0]
+        box.ok(*command.split()[1:], "--yes", "--wait")
         assert read(box, "why", "full")["state"] == "running"
         # Nothing is left on the agent that is not the box's own; the box ends what is on its.
         for name in ("never", "more"):

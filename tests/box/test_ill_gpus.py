@@ -102,7 +102,7 @@ async def test_a_held_gpu_that_falls_ill_is_not_offered_when_its_task_has_ended(
 
     await hear("TASK_RUNNING")
     setup.agent.faults("0 48\n")
-    assert "is unhealthy" in (await hear("TASK_RUNNING", 2))["message"]
+    assert "XID 48" in (await hear("TASK_RUNNING", 2))["message"]
     assert setup.total == 2
     await setup.scheduler.call("KILL", {"task_id": {"value": "t"}, "agent_id": offer["agent_id"]})
     await hear("TASK_KILLED")

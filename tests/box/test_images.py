@@ -49,10 +49,10 @@ def test_docker_gpu_test_json_prints_the_table_from_inside_the_image(
     (image,) = json.loads(box.ok("image", "list", "--json"))
     assert image["reference"] == "nvidia/cuda:latest"
     assert len(image["used_by"]) == 1
-    assert "0.0 MiB are free" in box.ok("image", "prune"), "what a container uses stays"
+    assert "0.0 MiB" in box.ok("image", "prune"), "what a container uses stays"
     box.ok("app", "remove", "docker-gpu-test", "--wait")
     box.until("the image is used no more", lambda: not json.loads(box.ok("image", "list", "--json"))[0]["used_by"])
-    assert "removed nvidia/cuda:latest" in box.ok("image", "prune")
+    assert "nvidia/cuda:latest" in box.ok("image", "prune")
     assert json.loads(box.ok("image", "list", "--json")) == []
 
 
@@ -122,9 +122,10 @@ def test_pulls_that_fail_say_why(start: Start, registry: RealRegistry) -> None:
     assert "Failed to launch container" in said
     assert "damaged" in failure(box, image_app("damaged", "damaged", cmd="true"))
     assert "liar" in failure(box, image_app("liar", "liar", cmd="true"))
-    assert "user 'ghost'" in _ghost(box, registry)
+    assert "'ghost'" in _ghost(box, registry)
+    address = registry.url.removeprefix("http://")
     registry.stop()
-    assert "cannot be reached" in failure(box, image_app("down", "other", cmd="true"))
+    assert address in failure(box, image_app("down", "other", cmd="true"))
     assert not list((box.work_dir / "agent1" / "store" / "docker" / "unpacking").iterdir())
 
 

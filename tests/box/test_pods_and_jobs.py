@@ -72,8 +72,7 @@ def test_a_pod_shares_one_executor_and_jobs_run_once_over_kills_of_marathon(own_
     assert box.gpus_free() == 3
     crashes = {"name": "c", "exec": {"command": {"shell": "echo no such weights >&2; exit 3"}}, "resources": POD_SMALL}
     call(box, "POST", "/v2/pods", {"id": "crash", "containers": [crashes]})
-    box.until("it is known to fail", lambda: "its tasks keep failing" in box.ok("why", "crash"))
-    assert "    no such weights" in box.ok("why", "crash")
+    box.until("its output is shown with its failure", lambda: "    no such weights" in box.ok("why", "crash"))
     box.until("the list says so", lambda: "failing" in box.ok("pod", "list"))
     # Now and then one of them is there that has written nothing yet.
     box.until("its words are shown", lambda: "no such weights" in box.ok("task", "log", "crash", "--stderr"))

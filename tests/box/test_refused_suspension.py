@@ -43,7 +43,7 @@ def test_what_an_agent_refuses_to_suspend_is_told_everywhere(two_cards: LiveBox)
 
     by_hand = box.cli("task", "suspend", "part")
     assert by_hand.returncode == 1, "it takes longer than agents are usually waited for"
-    assert (by_hand.stderr.startswith("mesos-gpu: CUDA cannot lock process "), NO in by_hand.stderr) == (True, True)
+    assert NO in by_hand.stderr
 
     with Listener(box.status()["marathon"]["url"]) as events:
         urgent = app("urgent", gpuShare={"memGiB": 12, "highPriority": True})
@@ -56,15 +56,12 @@ def test_what_an_agent_refuses_to_suspend_is_told_everywhere(two_cards: LiveBox)
         (task,) = box.tasks("part")
         assert (task["id"], task["suspensionRefused"]["what"]) == (refused["taskId"], "suspend")
         assert "suspension" not in task
-        assert f"/part runs: 1 of 1. 1 of them could not be suspended for /urgent: {refused['reason']}." in box.ok(
-            "why", "part"
-        )
+        of_part = box.ok("why", "part")
+        assert "/urgent" in of_part
+        assert refused["reason"] in of_part
         why = box.cli("why", "urgent").stdout
-        assert why.startswith(
-            "1 instance of /urgent waits for 0.1 CPUs, 64 MiB of memory, 12 GiB of a GPU: 1 agent could run it, and "
-            f"none can now. 1 task of /part could not be suspended for it: {refused['reason']}.\n"
-        )
-        assert "none of its shared GPUs had 12 GiB free in the last offer (/part: 10 GiB)" in why
+        assert refused["reason"] in why.splitlines()[0]
+        assert "/part: 10 GiB" in why
         assert counters(box) == {"not-suspended": 1, "suspended": 0, "preempted": 0}
         box.ok("app", "remove", "urgent")
 
@@ -73,11 +70,12 @@ def test_what_an_agent_refuses_to_suspend_is_told_everywhere(two_cards: LiveBox)
         (_, refused) = events.of("instance_not_suspended_event")
         (ended,) = events.of("instance_preempted_event")
         assert (refused["appId"], ended["appId"], ended["takenBy"]) == ("/whole", "/whole", "/dear")
-        assert (NO in refused["reason"], ended["reason"]) == (True, f"it could not be suspended: {refused['reason']}")
+        assert NO in refused["reason"]
+        assert refused["reason"] in ended["reason"]
     box.until("the urgent one computes", lambda: "devices 1" in box.log_of("dear"))
-    why = box.cli("why", "whole").stdout
-    last = "Its last task gave way to /dear, whose priority is 5 (its own: 0): it could not be suspended: "
-    assert why.splitlines()[0].endswith(f"{last}{refused['reason']}.")
+    headline = box.cli("why", "whole").stdout.splitlines()[0]
+    assert "/dear" in headline
+    assert refused["reason"] in headline
     assert counters(box) == {"not-suspended": 2, "suspended": 0, "preempted": 1}
     plain = requests.get(f"{box.status()['marathon']['url']}/metrics/prometheus", timeout=60).text
     assert "not_suspended" in plain.replace("-", "_")

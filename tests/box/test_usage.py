@@ -47,8 +47,6 @@ def test_gpu_hours_and_how_busy_they_were_survive_marathon_and_the_apps(new_box:
     box.until("Marathon is back", lambda: of(box, "sleeps")["gpuHours"] > ended["gpuHours"] / 2)
     assert of(box, "works") == ended, "what has ended stays as it is"
 
-    said = box.ok("usage", "works")
-    assert "Tasks ended: 1" in said
-    assert "GPU Memory Utilized: 3" in said
+    assert "GPU Memory Utilized: 3" in box.ok("usage", "works")
     (mine,) = json.loads(box.ok("usage", "--by", "user", "-o", "json"))["usage"]
     assert mine["user"] == "root"

@@ -33,7 +33,7 @@ def test_a_start_is_foreseen_from_how_long_the_same_run_took_before(box: LiveBox
             assert all(0 <= at <= TAKES_S + 1 for at in found["firstSeconds"])
         box.until("it starts when that has ended", lambda: states(box) == ["TASK_RUNNING"])
         assert again.wait(60) == 0
-        assert "nothing of /next waits" in box.ok("when", "next")
+        assert json.loads(box.ok("when", "next", "-o", "json"))["waiting"] == 0
     finally:
         if again.poll() is None:
             again.terminate()

@@ -99,5 +99,5 @@ def test_bytes_that_are_no_message_are_refused(data: bytes) -> None:
 
 
 def test_an_unknown_type_is_refused() -> None:
-    with pytest.raises(ProtocolError, match="no Mesos message"):
+    with pytest.raises(ProtocolError, match="NoSuchMessage"):
         messages.encode("mesos.internal.NoSuchMessage", {})

@@ -119,7 +119,7 @@ def test_links_inside_are_followed(files: SandboxFiles, sandbox: Path) -> None:
 
 def test_a_pipe_or_a_device_does_not_make_the_agent_wait(files: SandboxFiles, sandbox: Path) -> None:
     os.mkfifo(sandbox / "pipe")
-    with pytest.raises(BadInput, match="not a regular file"):
+    with pytest.raises(BadInput):
         files.place(f"{ROOT}/pipe").read(0, None)
 
 

@@ -149,9 +149,9 @@ async def test_a_peer_that_is_not_who_it_should_be_gets_not_a_byte(
     try:
         async with aiohttp.ClientSession() as session:
             for peer, words in (
-                (f"127.0.0.1:{endpoint.port}", "no trusted authority signed its certificate"),
-                ("127.0.0.1:1", "cannot connect to 127.0.0.1:1: "),
-                ("no.such.host.invalid", "cannot resolve no.such.host.invalid"),
+                (f"127.0.0.1:{endpoint.port}", f"127.0.0.1:{endpoint.port}: "),
+                ("127.0.0.1:1", "127.0.0.1:1: "),
+                ("no.such.host.invalid", "no.such.host.invalid"),
             ):
                 with pytest.raises(aiohttp.ClientError):
                     await session.get(f"http://{tunnel.through(peer)}/")
@@ -170,7 +170,7 @@ async def test_a_client_whose_peer_is_not_there_is_hung_up_on_only_after_a_pause
     host, port = tunnel.through("127.0.0.1:1").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
-        await logged(caplog, "cannot connect to 127.0.0.1:1: ")
+        await logged(caplog, "127.0.0.1:1: ")
         reading = asyncio.ensure_future(reader.read())
         for _ in range(100):
             await asyncio.sleep(0)

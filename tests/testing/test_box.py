@@ -17,6 +17,7 @@ from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.testing import BoxFactory, MesosBox
 from mesos_gpu.testing.factory import Home
 from tests.support.box.live import leftovers
+from tests.support.golden import Golden
 from tests.support.images.build import busybox_image, save_archive
 from tests.support.player import PATIENCE_S, playing
 
@@ -68,7 +69,7 @@ def test_a_gpu_that_falls_ill_is_offered_again_when_it_was_healed(mesos_box: Box
         assert player.next("offer", lambda offer: offer.gpus > 0).gpus == 1
         agent.heal_gpu(1)
         player.next("offer", lambda offer: offer.gpus == 2)
-    with pytest.raises(NotFound, match="has no GPU 2; it has 2"):
+    with pytest.raises(NotFound):
         agent.break_gpu(2)
 
 
@@ -79,7 +80,7 @@ def test_a_task_outlives_its_agent_and_its_master(mesos_box: BoxFactory) -> None
         player.launch(GpuTask("lives", RUNS_ON))
         player.status("TASK_RUNNING")
         before = box.state()["id"]
-        with pytest.raises(Conflict, match="agent1 is running"):
+        with pytest.raises(Conflict):
             agent.start()
         agent.kill()
         agent.start()
@@ -123,7 +124,7 @@ def test_tasks_of_killed_and_halted_agents_end_with_the_box(mesos_box: BoxFactor
     assert leftovers(box.work_dir) == []
 
 
-def test_services_and_tasks_end_when_the_process_that_they_come_from_is_killed(tmp_path: Path) -> None:
+def test_services_and_tasks_end_when_the_process_that_they_come_from_is_killed(tmp_path: Path, golden: Golden) -> None:
     home = Home(tmp_path / "boxes")
     box = BoxFactory(home)(gpus=1)
     (agent,) = box.agents
@@ -134,8 +135,9 @@ def test_services_and_tasks_end_when_the_process_that_they_come_from_is_killed(t
         os.kill(box._fork_server.pid, signal.SIGKILL)
         assert select.select([ended], [], [], PATIENCE_S)[0]
         os.close(ended)
-    with pytest.raises(Unavailable, match="the process that runs the boxes"):
+    with pytest.raises(Unavailable) as refused:
         box.down()
+    assert str(refused.value) == golden.hide(pid=box._fork_server.pid)
     home.close()
     folder = runtime_dir(box.work_dir)
     assert leftovers(box.work_dir) == [f"directory: {folder}"]
@@ -153,25 +155,27 @@ def test_marathon_and_images_come_on_request(mesos_box: BoxFactory, tmp_path: Pa
 
 
 def test_a_service_that_does_not_come_up_says_why_and_nothing_stays(mesos_box: BoxFactory) -> None:
-    with pytest.raises(Unavailable, match=r"agent1 did not start: .*--gpu_unhealthy_action: must be one of"):
+    with pytest.raises(Unavailable, match=r"agent1\b.*--gpu_unhealthy_action"):
         mesos_box(agent_flags={"gpu_unhealthy_action": "dance"})
     assert mesos_box.boxes == []
     assert mesos_box(agents=0).agents == (), "the next one comes up"
 
 
 @pytest.mark.parametrize(
-    ("wishes", "words"),
+    "wishes",
     [
-        ({"gpus": 0.5}, "not a number of whole GPUs"),
-        ({"gpus": [1, 2], "agents": 3}, "gpus: 2 values for 3 agents"),
-        ({"agents": -1}, "is negative"),
-        ({"ill_gpus": {4: 79}}, "there is no GPU 4 among 4"),
-        ({"attributes": {"a;b": "c"}}, "cannot be said in --attributes"),
+        {"gpus": 0.5},
+        {"gpus": [1, 2], "agents": 3},
+        {"agents": -1},
+        {"ill_gpus": {4: 79}},
+        {"attributes": {"a;b": "c"}},
     ],
+    ids=lambda wishes: "-".join(wishes),
 )
 def test_what_no_box_can_be_is_refused_before_anything_starts(
-    mesos_box: BoxFactory, wishes: dict[str, Any], words: str
+    mesos_box: BoxFactory, wishes: dict[str, Any], golden: Golden
 ) -> None:
-    with pytest.raises(BadInput, match=words):
+    with pytest.raises(BadInput) as refused:
         mesos_box(**wishes)
+    assert str(refused.value) == golden
     assert mesos_box.boxes == []

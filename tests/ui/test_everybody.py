@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, expect
 from mesos_gpu.local.record import Records
 from tests.support.box.live import LiveBox
 from tests.support.ui.browser import PATIENCE_MS, NewReader, Reader
+from tests.ui.catalogue import text
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(300)]
 expect.set_options(timeout=PATIENCE_MS)
@@ -169,7 +170,7 @@ def test_a_terminal_takes_what_is_typed_and_tells_how_it_ended(busy: LiveBox, re
     expect(reader.button("Close the terminal")).to_be_focused()
     page.locator(".xterm-helper-textarea").focus()
     page.keyboard.type("clear; exit 3\n")
-    expect(page.get_by_role("status")).to_have_text(["", "The program has ended with status 3."])
+    expect(page.get_by_role("status")).to_have_text(["", text("terminal.ended", status=3)])
 
 
 def test_everything_is_reached_by_keys(busy: LiveBox, reader: Reader) -> None:

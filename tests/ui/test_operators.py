@@ -11,6 +11,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.support.box.live import LiveBox
 from tests.support.ui.browser import PATIENCE_MS, Reader
+from tests.ui.catalogue import text
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(300)]
 expect.set_options(timeout=PATIENCE_MS)
@@ -43,7 +44,7 @@ def test_a_pod_from_its_json_to_its_end(site: LiveBox, reader: Reader) -> None:
     page = reader.go("#/create?kind=pod")
     write(page, POD)
     reader.button("Review").click()
-    reader.confirm("Create", "One instance starts.", "One GPU is needed for that.")
+    reader.confirm("Create", text("plan.starts", count=1), text("plan.gpus", count=1))
     row = page.get_by_role("row", name="main")
     expect(row.locator(".state-running")).to_be_visible()
 
@@ -61,7 +62,7 @@ def test_a_pod_from_its_json_to_its_end(site: LiveBox, reader: Reader) -> None:
     page.get_by_role("link", name="/operators/pod").click()
     reader.button("Scale").click()
     page.get_by_role("dialog").get_by_label("Instances").fill("2")
-    reader.confirm("Scale", "One more instance starts; the others run on.")
+    reader.confirm("Scale", text("plan.more", count=1))
     expect(page.locator("tbody .state-running")).to_have_count(2)
 
     def tasks() -> set[str]:
@@ -70,7 +71,7 @@ def test_a_pod_from_its_json_to_its_end(site: LiveBox, reader: Reader) -> None:
 
     before = tasks()
     page.locator("tbody").get_by_role("button", name="Kill").first.click()
-    reader.confirm("Kill", "Another one starts in its place.")
+    reader.confirm("Kill", text("kill.replaces"))
     site.until("another runs in its place", lambda: len(tasks() - before) == 1)
     reader.button("Remove").click()
     reader.confirm("Remove")
@@ -90,11 +91,11 @@ def test_a_job_is_advised_made_run_and_removed(site: LiveBox, reader: Reader) ->
     expect(page.get_by_role("alert")).to_contain_text("`gpus` must be a whole number")
     write(page, JOB)
     reader.button("Review").click()
-    reader.confirm("Create", "It has no schedule: it runs when somebody runs it.")
-    expect(page.get_by_text("It has not run yet")).to_be_visible()
+    reader.confirm("Create", text("plan.jobUntimed"))
+    expect(page.get_by_text(text("runs.none"))).to_be_visible()
 
     reader.button("Run now").click()
-    reader.confirm("Run now", "One instance starts.")
+    reader.confirm("Run now", text("plan.starts", count=1))
     row = page.locator("tbody tr").first
     expect(row).to_contain_text("Finished")
     row.get_by_role("link").first.click()
@@ -105,11 +106,11 @@ def test_a_job_is_advised_made_run_and_removed(site: LiveBox, reader: Reader) ->
     nightly = {"id": "nightly", "cron": "0 3 * * *", "timezone": "UTC"}
     write(page, {**JOB, "schedules": [nightly]})
     reader.button("Review").click()
-    reader.confirm("Change", "It runs by one schedule.")
+    reader.confirm("Change", text("plan.jobTimed", count=1))
     expect(page.get_by_text("0 3 * * *")).to_be_visible()
-    expect(page.get_by_text("next at")).to_be_visible()
+    expect(page.get_by_text(text("run.next", time=""))).to_be_visible()
     reader.button("Remove").click()
-    reader.confirm("Remove", "The job, its schedules and its history are gone.")
+    reader.confirm("Remove", text("remove.forgetsJob"))
     site.until("it is gone", lambda: site.marathon("/v1/jobs") == [])
 
 
@@ -118,17 +119,17 @@ def test_maintenance_is_planned_shown_and_cancelled(site: LiveBox, reader: Reade
     page.locator("tbody a").first.click()
     reader.button("Plan maintenance").click()
     page.get_by_role("dialog").get_by_label("Hours").fill("3")
-    reader.confirm("Plan it", "One more agent is on the same machine, and concerned as well.")
+    reader.confirm("Plan it", text("maintenance.same", count=1))
     expect(page.get_by_role("heading", name="Maintenance")).to_be_visible()
     page.get_by_role("link", name="Machines", exact=True).first.click()
     row = page.get_by_role("row").filter(has=page.get_by_role("button", name="Cancel maintenance"))
     expect(row).to_contain_text("Planned")
     row.get_by_role("button", name="Take it down").click()  # and not confirmed: its agents would end
-    expect(page.get_by_role("dialog")).to_contain_text("Its agents end, and are refused until it is brought up again.")
+    expect(page.get_by_role("dialog")).to_contain_text(text("maintenance.downWill"))
     assert reader.violations() == []
     page.keyboard.press("Escape")
     row.get_by_role("button", name="Cancel maintenance").click()
-    reader.confirm("Cancel maintenance", "It is offered as before.")
+    reader.confirm("Cancel maintenance", text("maintenance.cancelWill"))
     expect(row).to_have_count(0)
 
 
@@ -136,9 +137,9 @@ def test_a_machine_is_drained_and_takes_tasks_again(site: LiveBox, reader: Reade
     page = reader.go("#/machines")
     page.locator("tbody a").first.click()
     reader.button("Drain").click()
-    reader.confirm("Drain", "It takes no more tasks until it is told to.")
+    reader.confirm("Drain", text("plan.drainAfter"))
     reader.button("Take tasks again").click()
-    reader.confirm("Take tasks again", "It is offered again at once.")
+    reader.confirm("Take tasks again", text("reactivate.will"))
     expect(reader.button("Drain")).to_be_visible()
 
 
@@ -150,18 +151,16 @@ def test_a_quota_is_set_and_taken_away(site: LiveBox, reader: Reader) -> None:
     dialog.get_by_role("group", name="Limit").get_by_label("GPUs").fill("2")
     dialog.get_by_role("group", name="Guarantee").get_by_label("GPUs").fill("3")
     dialog.get_by_role("button", name="Set quota").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("no guarantee above its limit: gpus")
+    expect(dialog.get_by_role("alert")).to_contain_text(text("quota.wrong", names="gpus"))
     dialog.get_by_role("group", name="Guarantee").get_by_label("GPUs").fill("1")
-    reader.confirm(
-        "Set quota", "Its frameworks are offered until they have gpus 2.", "The cluster keeps for it: gpus 1."
-    )
+    reader.confirm("Set quota", text("quota.limits", amounts="gpus 2"), text("quota.guarantees", amounts="gpus 1"))
     row = page.get_by_role("row", name="operators")
     expect(row).to_contain_text("0 / 2")
     expect(row).to_contain_text("gpus 1")
     row.get_by_role("button", name="Quota of operators").click()
     dialog.get_by_role("group", name="Limit").get_by_label("GPUs").fill("")
     dialog.get_by_role("group", name="Guarantee").get_by_label("GPUs").fill("")
-    reader.confirm("Set quota", "It has no limit.")
+    reader.confirm("Set quota", text("quota.noLimits"))
     expect(page.get_by_role("row", name="operators").filter(has_text="0 / 2")).to_have_count(0)
 
 
@@ -230,11 +229,11 @@ def test_a_gpu_tells_who_uses_it_what_happened_who_shares_and_how_it_is_connecte
     expect(card.get_by_role("link", name="web.1")).to_be_visible()
     expect(card.get_by_text("<img src=x>")).to_be_visible()
     expect(card.get_by_text("of no task")).to_be_visible()
-    card.get_by_text("2 changes of condition since the agent started").click()
+    card.get_by_text(text("gpu.history", count=2)).click()
     expect(card.locator(".timeline li").first).to_contain_text("fell off the bus (XID 79)")
-    expect(card.locator(".timeline li").last).to_contain_text("Withdrawn, its holder may finish")
+    expect(card.locator(".timeline li").last).to_contain_text(text("condition.draining"))
     expect(machine.locator(".gpu").nth(1)).to_contain_text("MIG instance 3, compute instance 0, of GPU-c")
-    expect(machine.locator(".shared")).to_contain_text("4 of 16 units of memory given")
+    expect(machine.locator(".shared")).to_contain_text(text("shared.units", given=4, all=16))
     expect(machine.locator(".shared")).to_contain_text("policy weighted, at most 4 containers")
     expect(machine.locator(".shared")).to_contain_text("memory kept by watcher")
     expect(machine.locator(".shared").get_by_role("row").last).to_contain_text("watcher")

@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from mesos_gpu.local.record import Records
 from tests.support.box.live import LiveBox
 from tests.support.ui.browser import PATIENCE_MS, Reader
+from tests.ui.catalogue import text
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
 expect.set_options(timeout=PATIENCE_MS)
@@ -45,7 +46,7 @@ def test_a_service_from_its_form_to_its_end(site: LiveBox, reader: Reader) -> No
     written = json.loads(page.get_by_label("JSON", exact=True).input_value())
     assert written == {"id": "/walk/web", "cmd": SLEEP, "instances": 1, "cpus": 0.1, "mem": 32, "gpus": 1}
     reader.button("Review").click()
-    reader.confirm("Create", "One instance starts.", "One GPU is needed for that.", "There is room for it now.")
+    reader.confirm("Create", text("plan.starts", count=1), text("plan.gpus", count=1), text("plan.allFit", count=1))
     expect(page.locator(".facts .state-running")).to_be_visible()
     settled(site)
 
@@ -55,7 +56,7 @@ def test_a_service_from_its_form_to_its_end(site: LiveBox, reader: Reader) -> No
     page.get_by_role("link", name="Instances", exact=True).click()
     reader.button("Scale").click()
     page.get_by_role("dialog").get_by_label("Instances").fill("2")
-    reader.confirm("Scale", "One more instance starts; the others run on.")
+    reader.confirm("Scale", text("plan.more", count=1))
     expect(page.get_by_text("2 of 2")).to_be_visible()
     settled(site)
 
@@ -64,7 +65,7 @@ def test_a_service_from_its_form_to_its_end(site: LiveBox, reader: Reader) -> No
     page.get_by_label("Command").fill("echo changed; exec sleep 1000")
     reader.button("Review").click()
     expect(page.get_by_role("dialog").locator(".diff .add").first).to_be_visible()
-    reader.confirm("Change", "All 2 running instances are replaced by new ones.")
+    reader.confirm("Change", text("plan.replaces", count=2))
     page.get_by_role("link", name="Configuration", exact=True).click()
     expect(page.locator("pre.code")).to_contain_text('"team": "walk"')
     settled(site)
@@ -82,7 +83,7 @@ def test_a_service_from_its_form_to_its_end(site: LiveBox, reader: Reader) -> No
     expect(page.locator("tbody tr")).to_have_count(2)
     row = page.locator("tbody tr", has=page.locator(f'a[title="{first}"]'))
     row.get_by_role("button", name="Kill").click()
-    reader.confirm("Kill", "Another one starts in its place.")
+    reader.confirm("Kill", text("kill.replaces"))
     site.until(
         "another runs in its place, and the second as before",
         lambda: len(now := {one["id"] for one in site.tasks("walk/web")} - {first}) == 2 and second in now,
@@ -104,7 +105,7 @@ def test_what_cannot_be_placed_shows_what_why_says(site: LiveBox, reader: Reader
         expect(page.locator(".why li", has_text=remedy)).to_be_visible()
     for agent in told["agents"]:
         expect(page.get_by_role("row", name=agent["agent"])).to_contain_text(agent["lacks"][0]["text"])
-    expect(page.get_by_role("heading", name="Offers that Marathon looked at")).to_be_visible()
+    expect(page.get_by_role("heading", name=text("funnel.title"))).to_be_visible()
     expect(page.locator(".facts .state-waiting")).to_be_visible()
     site.ok("app", "remove", "big")
 
@@ -132,7 +133,7 @@ def test_the_page_goes_on_by_itself_after_a_kill(site: LiveBox, reader: Reader, 
     box = Records(site.work_dir).read()
     assert box is not None
     service = box.agents[0] if who == "agent" else getattr(box, who)
-    said = {"marathon": "Marathon does not answer", "master": "The Mesos master does not answer"}
+    said = {"marathon": text("away.marathon"), "master": text("away.master")}
     if who in said:
         os.kill(box.pid, signal.SIGSTOP)  # nobody starts it again before the page was looked at
     try:

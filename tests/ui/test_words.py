@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 
-STATIC = Path(__file__).parents[2] / "mesos_gpu" / "ui" / "static"
+from tests.ui.catalogue import EN, STATIC, ZH
 
-
-def _words(language: str) -> dict[str, str]:
-    text = (STATIC / "words" / f"{language}.js").read_text()
-    found = re.findall(r'^  (?:"([^"]+)"|(\w+)): ("(?:[^"\\]|\\.)*"),$', text, re.MULTILINE)
-    assert len(found) == text.count("\n") - 4, "one word a line"
-    return {quoted or bare: json.loads(value) for quoted, bare, value in found}
-
-
-EN, ZH = _words("en"), _words("zh")
 CHOSEN = {
     "state": "running starting deploying waiting delayed suspended unhealthy idle",
     "login": "marathon mesos name password kept enter",

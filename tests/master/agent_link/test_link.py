@@ -19,6 +19,7 @@ from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.endpoint import Endpoint
 from tests.support import places
+from tests.support.golden import Golden
 from tests.support.master.build import OTHER_UUID, framework_info, resources_of
 from tests.support.master.live import PREFIX, Scheduler, ScriptedAgent, internal_framework, live_master, soon, until
 
@@ -287,10 +288,12 @@ async def test_custom_executors_send_and_end(agent: ScriptedAgent, scheduler: Sc
     assert failure == {"agent_id": {"value": agent.id}, "executor_id": {"value": "e"}, "status": 9}
 
 
-async def test_another_machine_with_a_known_id_is_told_to_stop(agent: ScriptedAgent, master: RunningMaster) -> None:
+async def test_another_machine_with_a_known_id_is_told_to_stop(
+    agent: ScriptedAgent, master: RunningMaster, golden: Golden
+) -> None:
     await agent.register()
     agent.introduce("ReregisterSlaveMessage", slave={**agent.info(), "hostname": "elsewhere"})
-    assert "another machine" in (await agent.message("ShutdownMessage"))["message"]
+    assert (await agent.message("ShutdownMessage"))["message"] == golden
 
 
 @pytest.mark.parametrize(

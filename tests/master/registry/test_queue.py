@@ -78,7 +78,7 @@ def test_what_follows_a_change_comes_once_in_order_and_after_the_write_that_hold
             out = batch or out
         elif step == "done":
             if out is None:
-                with pytest.raises(ValueError, match="nothing is being written"):
+                with pytest.raises(ValueError):
                     queue.done()
                 continue
             before = queue.durable

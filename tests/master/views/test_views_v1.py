@@ -182,5 +182,5 @@ def test_a_status_of_a_task_that_nobody_knows_any_more_is_for_who_sees_all(
 def test_news_of_a_kind_that_is_none_is_a_mistake_of_ours(state: MasterState) -> None:
     state.watched = True
     state.news.append(News("TASK_ADDED", add_agent(state)))
-    with pytest.raises(ValueError, match="no operator event TASK_ADDED of Agent"):
+    with pytest.raises(ValueError, match=r"\bTASK_ADDED\b.*\bAgent\b"):
         operator_events.take(state)

@@ -8,6 +8,7 @@ import pytest
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.dcos.switches import agent_flags, master_flags, read_config
+from tests.support.golden import Golden
 
 ISOLATION = ("cgroups/cpu", "cgroups/devices", "filesystem/linux", "gpu/nvidia")
 
@@ -23,18 +24,19 @@ def test_a_config_of_dcos_serves_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("a: [", "not YAML in line"),
-        ("\x00", "not YAML"),
-        ("- a\n", "must have keys"),
-        ("gpus_are_scarce: perhaps\n", "gpus_are_scarce must be true or false, not 'perhaps'"),
-        ("enable_gpu_isolation:\n", "must be true or false, not None"),
+        "a: [",
+        "\x00",
+        "- a\n",
+        "gpus_are_scarce: perhaps\n",
+        "enable_gpu_isolation:\n",
     ],
 )
-def test_what_is_wrong_with_a_config_is_said(text: str, said: str) -> None:
-    with pytest.raises(BadFlag, match=said):
+def test_what_is_wrong_with_a_config_is_said(text: str, golden: Golden) -> None:
+    with pytest.raises(BadFlag) as refused:
         read_config(text, "c.yaml")
+    assert str(refused.value) == golden
 
 
 def test_without_gpu_isolation_an_agent_has_neither_isolator_nor_driver() -> None:
@@ -68,6 +70,7 @@ def test_scarce_gpus_are_the_masters_filter(
     assert master_flags(flags, config)["filter_gpu_resources"] is comes_to
 
 
-def test_two_flags_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(BadFlag, match="contradict"):
+def test_two_flags_that_contradict_each_other_are_refused(golden: Golden) -> None:
+    with pytest.raises(BadFlag) as refused:
         master_flags({"gpus_are_scarce": True, "filter_gpu_resources": False}, {})
+    assert str(refused.value) == golden

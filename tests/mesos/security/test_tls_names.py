@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesos_gpu.mesos.security.tls_names import not_of
+from tests.support.golden import Golden
 
 IP = "10.0.0.7"
 BOTH = {
@@ -31,17 +32,15 @@ def test_names_are_compared_to_the_letter(name: str) -> None:
     assert not_of(BOTH, "10.9.9.9", name, by_ip=True) is not None
 
 
-def test_a_wildcard_is_a_name_like_any_other() -> None:
+def test_a_wildcard_is_a_name_like_any_other(golden: Golden) -> None:
     wild = {"subjectAltName": (("DNS", "*.example.org"),)}
-    assert not_of(wild, IP, "node.example.org", by_ip=True) == (
-        f"its certificate is for *.example.org, not for node.example.org or {IP}"
-    )
+    assert not_of(wild, IP, "node.example.org", by_ip=True) == golden
 
 
-def test_a_peer_without_a_name_is_nobody_unless_the_address_counts() -> None:
-    assert "no name is known for 10.0.0.7" in str(not_of(NAME_ONLY, IP, None, by_ip=False))
-    assert not_of(NAME_ONLY, IP, None, by_ip=True) == f"its certificate is for m1.example.org, not for {IP}"
+def test_a_peer_without_a_name_is_nobody_unless_the_address_counts(golden: Golden) -> None:
+    assert str(not_of(NAME_ONLY, IP, None, by_ip=False)) == golden
+    assert not_of(NAME_ONLY, IP, None, by_ip=True) == golden
 
 
-def test_no_certificate_is_nobodys() -> None:
-    assert not_of({}, IP, "m1", by_ip=True) == f"its certificate is for nobody, not for m1 or {IP}"
+def test_no_certificate_is_nobodys(golden: Golden) -> None:
+    assert not_of({}, IP, "m1", by_ip=True) == golden

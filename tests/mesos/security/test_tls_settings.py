@@ -15,6 +15,7 @@ from mesos_gpu.mesos.security.tls_settings import (
     read_tls_settings,
     tls_variables,
 )
+from tests.support.golden import Golden
 
 LEAST = {"LIBPROCESS_SSL_ENABLED": "1", "LIBPROCESS_SSL_KEY_FILE": "/k.pem", "LIBPROCESS_SSL_CERT_FILE": "/c.pem"}
 
@@ -70,28 +71,28 @@ def test_older_names_of_a_switch_do_the_same(old: str, new: str) -> None:
     assert read(**{old: "1", new: "0"}) == read(**{new: "1"})
 
 
-def test_clients_certificates_are_not_asked_for_without_verifying_servers() -> None:
+def test_clients_certificates_are_not_asked_for_without_verifying_servers(golden: Golden) -> None:
     assert read(REQUIRE_CLIENT_CERT="1").verify_server
-    assert "verifies certificates of servers, too" in said(REQUIRE_CLIENT_CERT="1")
-    assert "verifies certificates of servers, too" not in said(REQUIRE_CLIENT_CERT="1", VERIFY_SERVER_CERT="1")
+    assert said(REQUIRE_CLIENT_CERT="1") == golden
+    assert said(REQUIRE_CLIENT_CERT="1", VERIFY_SERVER_CERT="1") == ""
 
 
-def test_the_log_says_what_is_weak() -> None:
-    assert "not verified" in said()
+def test_the_log_says_what_is_weak(golden: Golden) -> None:
+    assert said() == golden
     assert said(VERIFY_SERVER_CERT="1") == ""
-    assert "lets anyone in without TLS" in said(VERIFY_SERVER_CERT="1", SUPPORT_DOWNGRADE="1")
-    assert "spoken to without" in said(SUPPORT_DOWNGRADE="1")
-    assert "ENABLE_TLS_V1_0 is not acted on" in said(ENABLE_TLS_V1_0="1")
-    assert "VERIFICATION_DEPTH is not acted on" in said(VERIFY_DEPTH="2")
+    assert said(VERIFY_SERVER_CERT="1", SUPPORT_DOWNGRADE="1") == golden
+    assert said(SUPPORT_DOWNGRADE="1") == golden
+    assert said(ENABLE_TLS_V1_0="1") == golden
+    assert said(VERIFY_DEPTH="2") == golden
     assert "VERIFICATION_DEPTH" not in said(VERIFICATION_DEPTH="4")
 
 
-def test_names_from_before_1_0_count_where_the_new_one_is_not_set() -> None:
+def test_names_from_before_1_0_count_where_the_new_one_is_not_set(golden: Golden) -> None:
     old = {name.removeprefix("LIBPROCESS_"): text for name, text in LEAST.items()}
     assert read_tls_settings(old)[0] == read()
     settings, words = read_tls_settings({**LEAST, "SSL_KEY_FILE": "/other.pem", "SSL_ENABLED": "1"})
     assert settings == read()
-    assert words[0] == "LIBPROCESS_SSL_KEY_FILE and SSL_KEY_FILE differ; the first is taken"
+    assert words[0] == golden
     assert "ENABLED" not in "\n".join(words)
 
 
@@ -110,20 +111,22 @@ def test_variables_are_handed_on_under_their_new_names_and_nothing_else_is() -> 
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    "more",
     [
-        ({"LIBPROCESS_SSL_KEY_FILE": ""}, "needs LIBPROCESS_SSL_KEY_FILE"),
-        ({"LIBPROCESS_SSL_CERT_FILE": ""}, "needs LIBPROCESS_SSL_CERT_FILE"),
-        ({"LIBPROCESS_SSL_HOSTNAME_VALIDATION_SCHEME": "mine"}, "legacy or openssl"),
-        ({"LIBPROCESS_SSL_ENABLED": "maybe"}, "LIBPROCESS_SSL_ENABLED: 'maybe' is not true or false"),
-        ({"LIBPROCESS_SSL_ENABLE_TLS_V1_2": "0", "LIBPROCESS_SSL_ENABLE_TLS_V1_0": "1"}, "no protocol is left"),
-        ({"LIBPROCESS_SSL_ECDH_CURVE": "P-521:P-384"}, "one curve can be named"),
-        ({"LIBPROCESS_SSL_VERIFICATION_DEPTH": "deep"}, "VERIFICATION_DEPTH: 'deep' is not a whole number"),
+        {"LIBPROCESS_SSL_KEY_FILE": ""},
+        {"LIBPROCESS_SSL_CERT_FILE": ""},
+        {"LIBPROCESS_SSL_HOSTNAME_VALIDATION_SCHEME": "mine"},
+        {"LIBPROCESS_SSL_ENABLED": "maybe"},
+        {"LIBPROCESS_SSL_ENABLE_TLS_V1_2": "0", "LIBPROCESS_SSL_ENABLE_TLS_V1_0": "1"},
+        {"LIBPROCESS_SSL_ECDH_CURVE": "P-521:P-384"},
+        {"LIBPROCESS_SSL_VERIFICATION_DEPTH": "deep"},
     ],
+    ids=["no key", "no certificate", "scheme", "enabled", "no protocol", "two curves", "depth"],
 )
-def test_what_cannot_be_done_as_asked_is_refused(more: dict[str, str], words: str) -> None:
-    with pytest.raises(BadInput, match=words):
+def test_what_cannot_be_done_as_asked_is_refused(more: dict[str, str], golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         read_tls_settings({**LEAST, **more})
+    assert str(refused.value) == golden
 
 
 @given(

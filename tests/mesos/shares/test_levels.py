@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def test_the_strongest_that_is_there_is_chosen_and_the_weakest_card_counts() -> 
 
 def test_names_are_read_and_others_refused() -> None:
     assert [level_named(word) for word in WORDS] == list(Level)
-    with pytest.raises(ValueError, match="'hard' is not a level: mig, cgroup, mps, watcher, advisory"):
+    with pytest.raises(ValueError, match=r"'hard'.*mig, cgroup, mps, watcher, advisory"):
         level_named("hard")
 
 
@@ -31,8 +32,7 @@ def test_less_than_required_is_refused_in_words(required: Level, there: Level) -
     words = shortfall(required, 2, there)
     assert (words is None) == (there >= required)
     if words is not None:
-        assert f"'{required.word}' or better" in words
-        assert f"card 2 there is '{there.word}'" in words
+        assert re.search(rf"'{required.word}'.* 2 .*'{there.word}'", words)
 
 
 def test_the_documentation_has_the_table() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,18 +67,19 @@ def test_files_that_cannot_be_used_are_named(settings: TlsSettings, tmp_path: Pa
         check=True,
         capture_output=True,
     )
-    for changed, words in (
-        ({"cert_file": "/no/such.pem"}, "cannot read the certificate /no/such.pem: No such file"),
-        ({"key_file": str(tmp_path)}, "cannot read the key .*: Is a directory"),
-        ({"key_file": str(folder / "two.key")}, "the key is not that of the certificate"),
-        ({"cert_file": str(empty)}, "no PEM in it"),
-        ({"key_file": str(locked)}, "has a password"),
-        ({"ca_file": str(empty)}, "no certificate in it"),
-        ({"ca_file": "/no/ca.pem"}, "No such file"),
-        ({"ciphers": "NONSENSE"}, "OpenSSL knows none of 'NONSENSE'"),
-        ({"curve": "round"}, "OpenSSL knows no curve 'round'"),
+    for name, value in (
+        ("cert_file", "/no/such.pem"),
+        ("key_file", str(tmp_path)),
+        ("key_file", str(folder / "two.key")),
+        ("cert_file", str(empty)),
+        ("key_file", str(locked)),
+        ("ca_file", str(empty)),
+        ("ca_file", "/no/ca.pem"),
+        ("ciphers", "NONSENSE"),
+        ("curve", "round"),
     ):
-        with pytest.raises(BadInput, match=words):
+        changed: dict[str, Any] = {name: value}
+        with pytest.raises(BadInput, match=re.escape(value)):
             client_context(replace(settings, verify_server=True, **changed))
 
 
