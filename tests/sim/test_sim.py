@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.sim import found
-from tests.sim.hunting import APPLY, hunt, patches, said_of
+from tests.sim.defects import DEFECTS
+from tests.sim.hunting import hunt
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -55,17 +56,10 @@ def test_what_broke_something_once_does_not(words: tuple[str, ...]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("patch", patches(), ids=lambda patch: patch.stem)
-def test_a_planted_defect_can_be_planted(patch: Path) -> None:
-    check = subprocess.run([*APPLY, "--check", str(patch)], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert check.returncode == 0, f"{check.stderr}: what is around the change has changed; make the patch anew"
-
-
 @pytest.mark.parametrize("name", ["gpus-not-freed", "runtime-folder-removed"])
 def test_a_planted_defect_is_found(name: str, tmp_path: Path) -> None:
     line = FOUND_BY[name]
-    patch, words = HERE / "planted" / f"{name}.patch", line.words.split()
-    shown = hunt(patch, tmp_path, minutes=5, seed=int(line.seed), hours=0.5, words=words)
+    shown = hunt(DEFECTS[name], tmp_path, minutes=5, seed=int(line.seed), hours=0.5, words=line.words.split())
     assert shown.found, shown
 
 
@@ -78,12 +72,6 @@ def test_a_planted_defect_is_hunted_in_the_histories_that_are_named() -> None:
     assert re.match(r"parts-not-freed: found by seed \d+, ", done.stdout), done.stdout
 
 
-def test_a_defect_behind_another_is_found_by_what_it_shows_itself() -> None:
-    said = {patch.stem: said_of(patch) for patch in patches()}
-    assert said["ended-tasks-dropped"] == "is said to have never been launched"
-    assert said["gpus-not-freed"] == ""
-
-
 def test_words_of_the_command_that_showed_a_defect_are_in_the_table() -> None:
     assert found.Line("7", "2", "9", "0a1a8075").cells == "7 | 2 | 9 | 0a1a8075"
     line = found.Line("7", "2", "9", "0a1a8075", "--pace slow --actors sharing failing")
@@ -91,7 +79,7 @@ def test_words_of_the_command_that_showed_a_defect_are_in_the_table() -> None:
 
 
 def test_what_was_found_is_planted_and_told() -> None:
-    assert set(FOUND_BY) <= {patch.stem for patch in patches()}
+    assert set(FOUND_BY) <= set(DEFECTS)
     assert found.PAGE.read_text() == found.written(), "python -m tests.sim.found writes it anew"
 
 
