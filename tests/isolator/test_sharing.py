@@ -136,3 +136,26 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "shares" / "a.json").write_text("{")
     with pytest.raises(Unavailable, match=r"shares/a\.json does not say"):
         isolator(tmp_path).recover([A])
+
+
+class Killed(BaseException):
+    """The agent process ends here."""
+
+
+def test_a_resumed_share_is_on_disk_before_its_container_can_open_the_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolation = isolator(tmp_path)
+    isolation.prepare(A, 0, share=share(6))
+    monkeypatch.setattr(isolation._whole, "reach", lambda *_: None)
+    isolation.reshare(A, ())
+
+    def reach(*_: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(isolation._whole, "reach", reach)
+    with pytest.raises(Killed):
+        isolation.reshare(A, share(6, card=3).parts)
+    again = isolator(tmp_path)
+    again.recover([A])
+    assert again.shares[A].parts == share(6, card=3).parts
