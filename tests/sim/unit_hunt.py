@@ -74,10 +74,11 @@ class _Hunt:
     def __init__(self, defects: Sequence[Defect], jobs: int) -> None:
         self.defects, self.jobs = defects, jobs
         self.found: dict[str, str] = {}
-        self._failing: set[str] = set()
+        self._no_evidence: set[tuple[str, str]] = set()
+        """Defects with tests that failed once, and do not fail because of them."""
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run them. A test that fails without the defect too is left out, and the defect is hunted again."""
+        """Run them. A test must fail again with the defect and pass without it, or the search continues."""
         if session.testsfailed:
             raise session.Interrupted(f"{session.testsfailed} errors during collection")
         print()
@@ -85,8 +86,9 @@ class _Hunt:
         while waiting:
             defects, waiting = waiting, []
             for defect, test in in_forks(defects, lambda one: self._first(session, one), self.jobs):
-                if test != NOT_FOUND and self._fails_anyway(session, test):
-                    print(f"left out, since it fails without a defect: {test}", flush=True)
+                if test != NOT_FOUND and not self._is_evidence(session, defect, test):
+                    print(f"{defect.name}: does not count, since it also passes with it or fails without: {test}")
+                    self._no_evidence.add((defect.name, test))
                     waiting.append(defect)
                     continue
                 self.found[defect.name] = test
@@ -98,14 +100,18 @@ class _Hunt:
         files = list(plant(defect, ROOT))
         replace_code(defect)
         near = {item: max(_shared(item.path, file) for file in files) for item in session.items}
-        items = [item for item in session.items if near[item] and item.nodeid not in self._failing]
+        items = [item for item in session.items if near[item] and (defect.name, item.nodeid) not in self._no_evidence]
         return next(_failures(session, sorted(items, key=lambda item: -near[item])), NOT_FOUND)
 
-    def _fails_anyway(self, session: pytest.Session, test: str) -> bool:
+    def _is_evidence(self, session: pytest.Session, defect: Defect, test: str) -> bool:
         items = [item for item in session.items if item.nodeid == test]
-        ((_, failures),) = in_forks([items], lambda some: list(_failures(session, some)), 1)
-        self._failing.update(failures)
-        return bool(failures)
+
+        def fails(planted: bool) -> bool:
+            if planted:
+                replace_code(defect)
+            return any(_failures(session, items))
+
+        return all(failed is planted for planted, failed in in_forks((True, False), fails, 1))
 
 
 def replace_code(defect: Defect) -> None:
