@@ -218,3 +218,27 @@ def test_a_card_that_another_can_still_open_is_not_shared(tmp_path: Path) -> Non
     after.isolate(A, 7)
     after.revoke(A)
     assert after.prepare(B, 0, share=share(6)).nodes[0].path == "/dev/nvidia0"
+
+
+class Killed(BaseException):
+    """The agent process ends here."""
+
+
+def test_a_resumed_share_is_on_disk_before_its_container_can_open_the_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolation = isolator(tmp_path)
+    isolation.prepare(A, 0, share=share(6))
+    monkeypatch.setattr(isolation._whole, "reach", lambda *_: None)
+    isolation.reshare(A, ())
+
+    def reach(*_: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(isolation._whole, "reach", reach)
+    with pytest.raises(Killed):
+        isolation.reshare(A, share(6, card=3).parts)
+    isolation.close()
+    again = isolator(tmp_path)
+    again.recover([A])
+    assert again.shares[A].parts == share(6, card=3).parts

@@ -56,8 +56,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="histories at a time")
     parser.add_argument("--first", action="store_true", help="end when something broke")
     parser.add_argument(
-        "--planted", nargs="*", metavar="DEFECT", help="instead: find these defects of tests/sim/planted, or all"
+        "--planted", nargs="*", metavar="DEFECT", help="instead: find these defects of tests/sim/defects.py, or all"
     )
+    parser.add_argument("--unit", action="store_true", help="with --planted: find them with the unit tests instead")
     parser.add_argument("--parts", action="store_true", help="and print where the processor time of each history goes")
     parser.add_argument("--log", action="store_true", help="print every line of the history")
     wishes = parser.parse_args()
@@ -170,16 +171,23 @@ def _said(wishes: Any) -> list[str]:
 
 
 def _find_planted(wishes: Any) -> int:
-    from tests.sim.hunting import hunt, patches
+    from tests.sim.defects import DEFECTS
+    from tests.sim.hunting import hunt
+    from tests.sim.unit_hunt import hunt_with_unit_tests
 
+    names = wishes.planted or list(DEFECTS)
+    if unknown := [name for name in names if name not in DEFECTS]:
+        print(f"there is no planted defect {', '.join(unknown)}; there are: {', '.join(DEFECTS)}", file=sys.stderr)
+        return 2
+    if wishes.unit:
+        return hunt_with_unit_tests(names, jobs=wishes.jobs)
     missed = 0
     with own_folder(Path(tempfile.gettempdir())) as folder:
-        for patch in patches():
-            if wishes.planted and patch.stem not in wishes.planted:
-                continue
+        for name in names:
             found = hunt(
-                patch, folder, minutes=wishes.minutes or 10.0, seed=wishes.seed, hours=wishes.hours, words=_said(wishes)
-            )
+                DEFECTS[name], folder, minutes=wishes.minutes or 10.0, seed=wishes.seed, hours=wishes.hours,
+                words=_said(wishes),
+            )  # fmt: skip
             missed += not found.found
             which = f"found by seed {found.seed}, " if found.found else "MISSED, "
             took = f"{found.histories} histories, {found.processor_s:.0f} s of a processor"

@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.sim.hunting import ROOT, patches
+from tests.sim.defects import DEFECTS
+from tests.sim.hunting import ROOT
+from tests.sim.unit_hunt import NOT_FOUND, found_by_unit_tests
 
 LIST = Path(__file__).parent / "planted" / "found.txt"
 PAGE = ROOT / "docs" / "why" / "simulator.md"
 BEGIN, END = "<!-- planted -->\n", "<!-- /planted -->\n"
-_HEAD = "| Defect | What it is | Seed | Histories | Seconds | Code |\n| --- | --- | --: | --: | --: | --- |\n"
+_HEAD = (
+    "| Defect | What it is | Seed | Histories | Seconds | Code | Unit test |\n"
+    "| --- | --- | --: | --: | --: | --- | --- |\n"
+)
 
 
 @dataclass(frozen=True)
@@ -41,13 +46,14 @@ def found() -> dict[str, Line]:
 
 def table() -> str:
     """Return the table, and the sentence below it."""
-    known, rows = found(), []
-    for patch in patches():
-        said = patch.read_text().splitlines()[0]
-        line = known.get(patch.stem)
+    known, by_units, rows = found(), found_by_unit_tests(), []
+    for defect in DEFECTS.values():
+        line = known.get(defect.name)
         cells = "not found yet | | | " if line is None else line.cells
-        rows.append(f"| {patch.stem} | {said} | {cells} |\n")
-    return f"{_HEAD}{''.join(rows)}\n{len(known)} of {len(rows)} are found so.\n"
+        unit = "no" if by_units.get(defect.name, NOT_FOUND) == NOT_FOUND else "yes"
+        rows.append(f"| {defect.name} | {defect.about} | {cells} | {unit} |\n")
+    units = sum(test != NOT_FOUND for test in by_units.values())
+    return f"{_HEAD}{''.join(rows)}\nThe simulator finds {len(known)} of {len(rows)}, the unit tests {units}.\n"
 
 
 def written() -> str:

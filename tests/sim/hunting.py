@@ -1,4 +1,4 @@
-"""Defects that were real, or could be, put back one at a time into a copy of the tree: the simulator must see them."""
+"""Plants defects one at a time in a copy of the tree and plays histories until the simulator reports each."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.sim.defects import Defect, plant
 from tests.sim.folders import end_with_parent
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-APPLY = ("git", "apply", "-C1", "--whitespace=nowarn")
-"""One line around a change is enough to know the place by: what is near it may change."""
-SAID = "Said: "
-"""How the second line of a patch begins that says what history must show it."""
+ROOT = Path(__file__).parents[2]
 COPIED = ("mesos_gpu", "marathon_cli", "tests")
 
 
@@ -35,35 +31,26 @@ class Found:
     said: str
 
 
-def patches() -> list[Path]:
-    """Return all of them."""
-    return sorted((HERE / "planted").glob("*.patch"))
-
-
-def said_of(patch: Path) -> str:
-    """Return what a history must say that shows a defect: of one behind another, what that one does not show."""
-    second = patch.read_text().splitlines()[1]
-    return second.removeprefix(SAID) if second.startswith(SAID) else ""
-
-
-def planted(patch: Path, folder: Path) -> Path:
-    """Return a copy of the tree, below an empty folder, with this defect. Raises CalledProcessError."""
-    tree = folder / patch.stem
+def planted(defect: Defect, folder: Path) -> Path:
+    """Return a copy of the tree with this defect, below an empty folder. Raises NotPlantable."""
+    tree = folder / defect.name
     for name in COPIED:
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("node_modules"))
-    subprocess.run([*APPLY, str(patch)], cwd=tree, check=True, capture_output=True)
+    for file, text in plant(defect, tree).items():
+        file.write_text(text)
     return tree
 
 
 def hunt(
-    patch: Path, folder: Path, *, minutes: float, seed: int = 1, hours: float = 1.0, words: Sequence[str] = ()
+    defect: Defect, folder: Path, *, minutes: float, seed: int = 1, hours: float = 1.0, words: Sequence[str] = ()
 ) -> Found:
     """Play histories with this defect until one shows it, or so many minutes of one processor are over.
 
     They have the `words` of the command, such as --actors, with the defect and without it; they are dense unless
-    these say otherwise. What a history shows without the defect, too, is another's, as is what a patch does not name.
+    these say otherwise. A finding that the history has without the defect does not
+    count, nor does one that lacks the defect's `finding`.
     """
-    tree = planted(patch, folder)
+    tree = planted(defect, folder)
 
     def named() -> list[str]:
         return ["--seed", str(seed), "--hours", f"{hours:g}", "--pace", "dense", *words]
@@ -83,16 +70,16 @@ def hunt(
             said = (done.stdout + done.stderr)[-500:]
             break
         seed, said = int(shown[1]), shown[2]
-        if said_of(patch) not in said:
+        if defect.finding not in said:
             seed += 1
             continue
         if _play(ROOT, *named())[0].returncode == 0:
             shutil.rmtree(tree)
-            return Found(patch.stem, True, played, seed, spent_s, said)
+            return Found(defect.name, True, played, seed, spent_s, said)
         said, seed = f"seed {seed} breaks something without it: {said}", seed + 1
         print(said, flush=True)  # a defect that nobody has planted
     shutil.rmtree(tree)
-    return Found(patch.stem, False, played, None, spent_s, said)
+    return Found(defect.name, False, played, None, spent_s, said)
 
 
 def _play(tree: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], float]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.sim import found
+from tests.sim.defects import DEFECTS
 from tests.sim.hunting import hunt
 
 HERE = Path(__file__).parent
@@ -79,8 +80,7 @@ def test_what_broke_something_once_does_not(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("name", ["gpus-not-freed", "runtime-folder-removed"])
 def test_a_planted_defect_is_found(name: str, tmp_path: Path) -> None:
     line = FOUND_BY[name]
-    patch, words = HERE / "planted" / f"{name}.patch", line.words.split()
-    shown = hunt(patch, tmp_path, minutes=5, seed=int(line.seed), hours=0.5, words=words)
+    shown = hunt(DEFECTS[name], tmp_path, minutes=5, seed=int(line.seed), hours=0.5, words=line.words.split())
     assert shown.found, shown
 
 
@@ -94,7 +94,14 @@ def test_a_planted_defect_is_hunted_in_the_histories_that_are_named() -> None:
     assert re.match(r"parts-not-freed: found by seed \d+, ", done.stdout), done.stdout
 
 
-def test_the_table_of_planted_defects_is_up_to_date() -> None:
+def test_words_of_the_command_that_showed_a_defect_are_in_the_table() -> None:
+    assert found.Line("7", "2", "9", "0a1a8075").cells == "7 | 2 | 9 | 0a1a8075"
+    line = found.Line("7", "2", "9", "0a1a8075", "--pace slow --actors sharing failing")
+    assert line.cells == "7 `--pace slow --actors sharing failing` | 2 | 9 | 0a1a8075"
+
+
+def test_what_was_found_is_planted_and_told() -> None:
+    assert set(FOUND_BY) <= set(DEFECTS)
     assert found.PAGE.read_text() == found.written(), "python -m tests.sim.found writes it anew"
 
 

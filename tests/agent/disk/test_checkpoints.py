@@ -58,6 +58,13 @@ def test_the_layout_is_that_of_mesos(checkpoints: Checkpoints, tmp_path: Path) -
     assert (run.parent / "latest").resolve() == run
 
 
+def test_the_folders_around_an_agents_id_are_synced(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr("mesos_gpu.agent.disk.checkpoints.sync_folder", synced.append)
+    checkpoints.save_agent(INFO)
+    assert {checkpoints.meta, checkpoints.meta / "slaves"} <= set(synced)
+
+
 def test_everything_written_is_found(checkpoints: Checkpoints) -> None:
     checkpoints.save_framework(FRAMEWORK_ID, framework())
     checkpoints.save_task(key(), "c1", task())

@@ -33,6 +33,16 @@ def test_a_volume_lies_where_mesos_has_it(volumes: Volumes, tmp_path: Path) -> N
     assert (tmp_path / "volumes" / "roles" / "ml train" / "v1").is_dir()
 
 
+def test_the_folders_around_a_new_volume_are_synced(
+    volumes: Volumes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr("mesos_gpu.agent.disk.volumes.sync_folder", synced.append)
+    volumes.make("ml", "v1")
+    folder = tmp_path / "volumes" / "roles" / "ml"
+    assert {folder, folder.parent, folder.parent.parent, tmp_path} <= set(synced)
+
+
 def test_a_discarded_volume_is_out_of_the_way_at_once_and_deleted_behind(volumes: Volumes, tmp_path: Path) -> None:
     volumes.make("ml", "v")
     (volumes.path("ml", "v") / "weights").write_text("w")

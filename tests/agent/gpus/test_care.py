@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from mesos_gpu.agent.gpus import care as module
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.gpu_record import HealthRecord
 from mesos_gpu.errors import NotFound, Unavailable
-from mesos_gpu.gpu.device import HealthEvent
+from mesos_gpu.gpu.device import Gpu, HealthEvent
 from mesos_gpu.gpu.health import Condition
 from tests.fakes.gpus import GPUS, ScriptedDriver, ScriptedPool
 from tests.support.golden import Golden
@@ -239,3 +240,13 @@ async def test_the_holder_of_a_gpu_that_does_not_exist_any_more_has_trouble_and_
     assert (gpus.trouble("another"), gpus.advertised, gpus.lost) == (None, 4, 1)
     care.pool.blocked = frozenset({"GPU-3"})
     assert gpus.advertised == 3
+
+
+async def test_no_shares_of_an_unhealthy_gpu_are_allocated(care: Care) -> None:
+    shared = [Gpu(minor=n, index=n, uuid=f"GPU-{n}", name="Some GPU") for n in (8, 9)]
+    sharers = SimpleNamespace(gpus=shared, shares={}, closed=None)
+    sharers.close_cards = lambda indices: setattr(sharers, "closed", indices)
+    gpus = await care.start(sharers=sharers)
+    assert (gpus.closed_cards, sharers.closed) == (frozenset(), frozenset())
+    await care.event("GPU-9", 79)
+    assert (gpus.closed_cards, sharers.closed) == (frozenset({9}), frozenset({9}))

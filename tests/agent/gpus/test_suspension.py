@@ -241,6 +241,24 @@ async def test_a_container_that_is_gone_after_a_restart_is_forgotten(tmp_path: P
     assert (again.book, again.parked) == ({}, 0)
 
 
+async def test_a_suspended_container_that_ends_after_a_restart_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, ended = World(lambda: None), asyncio.Event()
+    suspender = world.suspender(tmp_path)
+    await suspender.suspend(A)
+    await suspender.close()
+    monkeypatch.setattr(world, "wait", lambda container: ended.wait())
+    again = world.suspender(tmp_path)
+    await again.recover()
+    assert set(again.book) == {A}
+    ended.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert again.book == {}
+    await again.close()
+
+
 async def test_a_record_that_cannot_be_read_is_an_error_in_words(tmp_path: Path, golden: Golden) -> None:
     (tmp_path / "suspended.json").write_text("[")
     with pytest.raises(Unavailable) as refused:

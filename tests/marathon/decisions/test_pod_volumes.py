@@ -100,6 +100,17 @@ def test_volumes_of_secrets_are_left_to_a_plugin_and_there_is_none() -> None:
     assert [info.get("container", {}).get("volumes") for info in launch.groups[0].task_infos] == [None, None]
 
 
+def test_a_pod_that_does_not_change_keeps_its_version_and_its_instance(run: Run, agent: Agent) -> None:
+    put(run, keeping())
+    agent.settle()
+    before, version = one(run), run.state.app("/p").version  # type: ignore[union-attr]
+    put(run, keeping(), create=False)
+    agent.settle()
+    assert run.state.app("/p").version == version  # type: ignore[union-attr]
+    assert (one(run).id, one(run).task) == (before.id, before.task)
+    assert not run.state.lasting.deployments
+
+
 def test_the_volume_is_the_executors_and_the_containers_mount_it(run: Run, agent: Agent) -> None:
     put(run, keeping(gpus=1))
     agent.offer()

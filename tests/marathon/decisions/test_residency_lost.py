@@ -244,6 +244,20 @@ def test_an_upgrade_keeps_volumes_and_never_runs_two_on_one(run: Run, agent: Age
     assert all(task_id.endswith("._app.2") for task_id in agent.tasks)
 
 
+def test_an_instance_that_waits_with_its_volume_is_upgraded_without_losing_it(run: Run, agent: Agent) -> None:
+    run.put(resident())
+    agent.settle()
+    volumes, waiting = agent.volumes, one(run).id
+    agent.end(next(iter(agent.tasks)))
+    run.put({"id": "/a", "env": {"NEW": "1"}})
+    assert one(run).id == waiting
+    assert one(run).version == run.state.app("/a").version  # type: ignore[union-attr]
+    run.now_s += 10.0
+    agent.settle()
+    assert agent.volumes == volumes
+    assert one(run).phase is Phase.RUNNING
+
+
 def test_a_lost_agent_is_waited_for(run: Run, agent: Agent) -> None:
     run.put(resident())
     agent.settle()

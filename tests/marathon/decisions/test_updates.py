@@ -22,6 +22,7 @@ from mesos_gpu.marathon.state.actions import (
 )
 from mesos_gpu.marathon.state.events import (
     CallFailed,
+    Disconnected,
     KillTasks,
     RemoveApp,
     ResetDelay,
@@ -221,6 +222,11 @@ def test_an_unknown_task_that_has_ended_is_only_acknowledged(run: Run) -> None:
     assert only(actions, Publish)[0].kind == "unknown_instance_terminated_event"
 
 
+def test_a_task_that_neither_marathon_nor_the_master_knows_is_no_event(run: Run) -> None:
+    told = status("a.instance-none._app.1", "TASK_UNKNOWN")
+    assert run.do(told) == [Acknowledge(told.status)]
+
+
 def test_an_earlier_task_of_an_instance_is_unknown(run: Run) -> None:
     run.put(app())
     run.offer()
@@ -299,6 +305,16 @@ def test_kills_are_repeated_until_they_are_answered(run: Run) -> None:
     assert only(run.do(Tick(), after_s=1), Kill) == [Kill(task, "S0")]
     run.do(status(task, "TASK_KILLED"))
     assert not only(run.do(Tick(), after_s=31), Kill)
+
+
+def test_a_kill_is_sent_after_the_reconnection_if_there_was_no_master(run: Run) -> None:
+    run.put(app())
+    run.run_all()
+    (task,) = run.tasks()
+    run.do(Disconnected())
+    assert not only(run.do(RemoveApp("/a", "d9")), Kill)
+    run.subscribe()
+    assert only(run.do(Tick(), after_s=30), Kill) == [Kill(task, "S0")]
 
 
 def test_a_new_process_knows_its_tasks_and_asks_for_them(run: Run) -> None:

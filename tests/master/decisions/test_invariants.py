@@ -40,6 +40,13 @@ def test_books_in_order_are_not_complained_of() -> None:
     assert broken(busy()[0]) is None
 
 
+def test_the_allocator_need_not_know_of_withheld_resources_yet() -> None:
+    state, agent, _ = busy()
+    agent.total += GPU
+    state.withheld[agent.id] = False
+    assert broken(state) is None
+
+
 @pytest.mark.parametrize(
     "damage",
     [
