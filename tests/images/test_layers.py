@@ -15,6 +15,7 @@ from mesos_gpu.errors import ImageError
 from mesos_gpu.images.layers import extract_layer
 from mesos_gpu.images.unpacked import OPAQUE_ATTRIBUTE, Extracted, LayerLimits, is_opaque
 from mesos_gpu.images.zstd import zstd
+from tests.support.golden import Golden
 from tests.support.images.build import Layer, file, folder, hard_link, link, member, sha256, tar_of
 
 pytestmark = pytest.mark.root  # owners, whiteouts and trusted.* attributes
@@ -291,11 +292,12 @@ def zeros(size: int, pack: str) -> bytes:
 
 
 @pytest.mark.parametrize("pack", ["gzip", "zstd"])
-def test_a_small_blob_cannot_unpack_to_more_than_the_limit(tmp_path: Path, pack: str) -> None:
+def test_a_small_blob_cannot_unpack_to_more_than_the_limit(tmp_path: Path, pack: str, golden: Golden) -> None:
     blob = zeros(64 << 20, pack)
     assert len(blob) < 100_000
-    with pytest.raises(ImageError, match="more than 8388608 bytes"):
+    with pytest.raises(ImageError) as refused:
         unpack(tmp_path, b"", blob)
+    assert str(refused.value) == golden
 
 
 def test_headers_cannot_take_memory(tmp_path: Path) -> None:
@@ -338,9 +340,10 @@ def test_holes_outside_of_their_file_are_refused(tmp_path: Path, hole: str) -> N
         unpack_members(tmp_path, file("sparse", b"data", pax_headers=headers))
 
 
-def test_room_on_the_disk_is_kept(tmp_path: Path) -> None:
-    with pytest.raises(ImageError, match="no space left on the disk of"):
+def test_room_on_the_disk_is_kept(tmp_path: Path, golden: Golden) -> None:
+    with pytest.raises(ImageError) as refused:
         unpack(tmp_path, TAR, limits=LayerLimits(reserve_bytes=1 << 60))
+    assert str(refused.value) == golden
 
 
 def test_a_full_disk_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

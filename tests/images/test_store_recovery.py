@@ -19,6 +19,7 @@ from mesos_gpu.images.folders import Folders
 from mesos_gpu.images.progress import Progress
 from mesos_gpu.images.sources import open_source
 from mesos_gpu.images.store import ImageStore
+from tests.support.golden import Golden
 from tests.support.images.build import BuiltImage, Layer, file, tar_of
 from tests.support.images.registry import RealRegistry
 from tests.support.images.store import EMPTY, ONE, ROOMY, THREE, TWO, Watched, contents, opened
@@ -104,16 +105,20 @@ async def test_after_the_machine_went_down_only_what_reached_the_disk_counts(
         assert contents(directory) == {**EMPTY, "images": 1, "layers": 2}
 
 
-async def test_two_processes_cannot_have_one_store(store: ImageStore, archives: Watched, tmp_path: Path) -> None:
-    with pytest.raises(Conflict, match="another process uses the image store"):
+async def test_two_processes_cannot_have_one_store(
+    store: ImageStore, archives: Watched, tmp_path: Path, golden: Golden
+) -> None:
+    with pytest.raises(Conflict) as refused:
         await ImageStore(tmp_path / "store", archives).recover()
+    assert str(refused.value) == golden
 
 
-async def test_a_folder_of_another_user_is_no_store(archives: Watched, tmp_path: Path) -> None:
+async def test_a_folder_of_another_user_is_no_store(archives: Watched, tmp_path: Path, golden: Golden) -> None:
     (tmp_path / "store").mkdir()
     os.chown(tmp_path / "store", 65534, 65534)
-    with pytest.raises(ImageError, match="belongs to another user"):
+    with pytest.raises(ImageError) as refused:
         await ImageStore(tmp_path / "store", archives).recover()
+    assert str(refused.value) == golden
 
 
 def test_other_users_cannot_reach_set_user_id_files(tmp_path: Path, archives: Watched) -> None:
