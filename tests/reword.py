@@ -34,14 +34,17 @@ KEYS = {
     *("device nodes", "container networks", "user namespaces", "passed through"),
     *(row.path for row in ROWS),
     *("fixes of the runtime", "fixes of the kernel", "agent {}"),
-    # An HTTP header, /etc/hosts and /etc/resolv.conf.
+    # An HTTP header, /etc/hosts, /etc/resolv.conf and .netrc.
     *("attachment; filename={}", "127.0.0.1 localhost\n", "domain {}", "nameserver {}"),
+    "machine 127.0.0.1 login {} password {}\n",
 }
 """Strings of several words that programs compare."""
 SUFFIX = "qz"
 
 _PROSE = re.compile(r"(?:\b[a-z]{2,}[,;:]? |\} )[a-z]{3,}\b|\b[a-z]{4,} \{|[a-z]{4,} [A-Z]")
-_CODE = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|#!|/\*|#include|\(\?)")
+_CODE = re.compile(
+    r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|import sys;|#!|/\*|#include|\(\?)"
+)
 _WORD = r"(?<![\w\-./='\"`{}<>%@$&\\:])[a-z]{4,}(?=[\s,;)…]|[.:?!](?:\s|$)|$)"
 _COMMAND = r"`[^`]*`"
 _BRACES = _COMMAND + r"""|\{(?:[^{}'"]|'[^']*'|"[^"]*"|\{[^{}]*\})*\}"""
