@@ -43,7 +43,7 @@ SUFFIX = "qz"
 
 _PROSE = re.compile(r"(?:\b[a-z]{2,}[,;:]? |\} )[a-z]{3,}\b|\b[a-z]{4,} \{|[a-z]{4,} [A-Z]")
 _CODE = re.compile(
-    r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|import sys;|#!|/\*|#include|\(\?)"
+    r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|import sys;|sys\.path|#!|/\*|#include|\(\?)"
 )
 _WORD = r"(?<![\w\-./='\"`{}<>%@$&\\:])[a-z]{4,}(?=[\s,;)…]|[.:?!](?:\s|$)|$)"
 _COMMAND = r"`[^`]*`"
