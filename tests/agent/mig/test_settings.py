@@ -33,16 +33,10 @@ def test_what_says_no_division_is_refused(text: str, golden: Golden) -> None:
     assert str(refused.value) == golden
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        ({"mig_strategy": "none"}, "needs --mig_strategy=single"),
-        ({"isolation": ()}, "needs 'gpu/nvidia' in --isolation"),
-        ({"nvidia_gpu_devices": ("0",)}, "cannot be with --nvidia_gpu_devices"),
-    ],
-)
-def test_profiles_that_nobody_would_be_offered_are_refused(flags: dict[str, Any], words: str) -> None:
+@pytest.mark.parametrize("flags", [{"mig_strategy": "none"}, {"isolation": ()}, {"nvidia_gpu_devices": ("0",)}])
+def test_profiles_that_nobody_would_be_offered_are_refused(flags: dict[str, Any], golden: Golden) -> None:
     check_mig({**GOOD, "mig_profiles": "0:none"})
     check_mig({**GOOD, **flags, "mig_profiles": None})
-    with pytest.raises(BadFlag, match=words):
+    with pytest.raises(BadFlag) as refused:
         check_mig({**GOOD, **flags, "mig_profiles": "0:1g.5gb"})
+    assert str(refused.value) == golden
