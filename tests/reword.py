@@ -48,6 +48,8 @@ KEYS = {
     *("Only persistent volumes can be shared", "Resource {} cannot be shared", "Resource {} is not reserved"),
     *("Registering with 'id' already set", "Re-registering without an 'id'", "Agent {} is unreachable: {}"),
     *("agent did not re-register within {} after disconnecting", "health check timed out"),
+    *("Command returned {}", "Unexpected HTTP response code: {}", "Requested {} {} but only {} available"),
+    *('"{}" authenticator returned:\n{}', "Object is not valid"),
 }
 """Strings of several words that programs compare."""
 SUFFIX = "qz"
