@@ -24,8 +24,8 @@ from marathon_cli.registry import ROWS
 PACKAGES = ("mesos_gpu", "marathon_cli")
 KEPT: tuple[str, ...] = (
     *("marathon_cli/aliases/", "marathon_cli/command_hints.py", "marathon_cli/resident/choice.py"),
-    # Texts of upstream Mesos, which clients and recorded sessions compare.
-    *(f"mesos_gpu/mesos/{name}.py" for name in ("ids", "leniency", "resource_rules")),
+    # Texts of upstream Mesos, which clients and recorded sessions compare, and of OpenSSL (tls_words).
+    *(f"mesos_gpu/mesos/{name}.py" for name in ("ids", "leniency", "resource_rules", "security/tls_words")),
     *(f"mesos_gpu/process/{name}.py" for name in ("files", "files_api", "http", "logging_level", "requests")),
     *(f"mesos_gpu/master/allocation/{name}.py" for name in ("allocator_feed", "constraints")),
     *(f"mesos_gpu/master/api/{name}.py" for name in ("cluster_api", "operator_operations", "scheduler_api")),
@@ -45,6 +45,7 @@ KEYS = {
     *("Failed to construct regex from pattern '{}': {}", "Missing required fields: {}", "Not a valid UUID"),
     *("{} does not contain {}", "Persistent volume {} cannot be removed due to additional shared copies"),
     *("Invalid 'gpus' resource: The 'gpus' resource must be an unsigned integer", "Resource '{}' is invalid: {}"),
+    "The 'gpus' resource must be an unsigned integer",
     *("Only persistent volumes can be shared", "Resource {} cannot be shared", "Resource {} is not reserved"),
     *("Registering with 'id' already set", "Re-registering without an 'id'", "Agent {} is unreachable: {}"),
     *("agent did not re-register within {} after disconnecting", "health check timed out"),
