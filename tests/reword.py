@@ -27,8 +27,8 @@ KEPT: tuple[str, ...] = (
     *("mesos_gpu/doors/nvidia_docker/inventory.py", "mesos_gpu/doors/nvidia_docker/rest.py"),
     *("mesos_gpu/doors/nvidia_docker/volumes.py", "mesos_gpu/kubelet/messages.py"),
     "mesos_gpu/container/spec/seccomp_default.py",
-    # Texts of upstream Mesos, which clients and recorded sessions compare.
-    *(f"mesos_gpu/mesos/{name}.py" for name in ("ids", "leniency", "resource_rules")),
+    # Texts of upstream Mesos, which clients and recorded sessions compare, and of OpenSSL (tls_words).
+    *(f"mesos_gpu/mesos/{name}.py" for name in ("ids", "leniency", "resource_rules", "security/tls_words")),
     *(f"mesos_gpu/process/{name}.py" for name in ("files", "files_api", "http", "logging_level", "requests")),
     *(f"mesos_gpu/master/allocation/{name}.py" for name in ("allocator_feed", "constraints")),
     *(f"mesos_gpu/master/api/{name}.py" for name in ("cluster_api", "operator_operations", "scheduler_api")),
@@ -50,10 +50,13 @@ KEYS = {
     *("Failed to construct regex from pattern '{}': {}", "Missing required fields: {}", "Not a valid UUID"),
     *("{} does not contain {}", "Persistent volume {} cannot be removed due to additional shared copies"),
     *("Invalid 'gpus' resource: The 'gpus' resource must be an unsigned integer", "Resource '{}' is invalid: {}"),
+    "The 'gpus' resource must be an unsigned integer",
     *("Only persistent volumes can be shared", "Resource {} cannot be shared", "Resource {} is not reserved"),
     *("Registering with 'id' already set", "Re-registering without an 'id'", "Agent {} is unreachable: {}"),
     *("agent did not re-register within {} after disconnecting", "health check timed out"),
     "machine 127.0.0.1 login {} password {}\n",
+    *("Command returned {}", "Unexpected HTTP response code: {}", "Requested {} {} but only {} available"),
+    *('"{}" authenticator returned:\n{}', "Object is not valid"),
 }
 """Strings of several words that programs compare."""
 SUFFIX = "qz"

@@ -42,35 +42,30 @@ def box(disk: FailingDisk) -> Iterator[LiveBox]:
             box.up(*UP)
 
 
-def scale(box: LiveBox, instances: int) -> str:
-    """Ask for so many; return why it is refused, empty if it is taken, `no answer` where nobody knows."""
+def scale(box: LiveBox, instances: int) -> int:
+    """Request this number of instances; return the status of the response, 0 if there is none."""
     url = f"{noted(box).marathon.url}/v2/apps/steady?force=true"
     try:
         answer = requests.put(url, json={"instances": instances}, timeout=2)
     except requests.RequestException:
-        return "no answer"
-    return "" if answer.ok else str(answer.json()["message"])
+        return 0
+    return answer.status_code
 
 
 def test_a_disk_that_is_full_that_hangs_and_that_fails(disk: FailingDisk, box: LiveBox) -> None:
     begin(box)
-    database = box.work_dir / "marathon" / "marathon.db"
-    for befall, heal, refusals in (
-        (disk.fill, disk.empty, {"", f"cannot write {database}: database or disk is full"}),
-        (disk.freeze, disk.thaw, {"", "no answer"}),
-    ):
+    for befall, heal, statuses in ((disk.fill, disk.empty, {200, 503}), (disk.freeze, disk.thaw, {200, 0})):
         befall()
-        assert scale(box, 3) in refusals
+        assert scale(box, 3) in statuses
         time.sleep(BEFALLS_S)
         heal()
-        box.until("the change is taken", lambda: scale(box, 2) == "")
+        box.until("the change is taken", lambda: scale(box, 2) == 200)
         box.until("all is well again", lambda: is_well(box, 2))
     before, their_processes = steady(box), processes(box)
     assert len(their_processes) == 2
     disk.fail()
-    box.until("the kernel gives the disk up", lambda: scale(box, 3) != "" and disk.is_read_only())
-    ending = "this Marathon is shutting down"  # which it is for a moment, as it cannot write
-    assert scale(box, 3) in ("no answer", ending, f"cannot write {database}: disk I/O error")
+    box.until("the kernel gives the disk up", lambda: scale(box, 3) != 200 and disk.is_read_only())
+    assert scale(box, 3) in (0, 503)
     assert processes(box) == their_processes
     done = box.cli("down")
     assert (done.returncode, done.stderr) == (0, "")

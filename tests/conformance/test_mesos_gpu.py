@@ -165,13 +165,13 @@ def test_Allocator() -> None:
     allocator.deallocate(one)
     assert allocator.allocate(1) == one
     allocator.deallocate(one)
-    with pytest.raises(Conflict, match="are not allocated"):
+    with pytest.raises(Conflict, match=r"195\."):
         allocator.deallocate(one)
     assert allocator.allocate(one) == one
-    with pytest.raises(Conflict, match=r"195\.999 are not allocated"):
+    with pytest.raises(Conflict, match=r"195\.999"):
         allocator.deallocate({BOGUS})
     allocator.deallocate(gpus)
-    with pytest.raises(Conflict, match=r"195\.999 are not available"):
+    with pytest.raises(Conflict, match=r"195\.999"):
         allocator.allocate({BOGUS})
 
 

@@ -86,7 +86,6 @@ async def test_a_refusal_comes_before_all_else_and_says_what_to_do() -> None:
     async with TestClient(TestServer(app)) as client:
         answer = await client.post("/change", data=b"x" * 100, headers={"Origin": "http://evil.com"})
         assert (answer.status, reached) == (403, [])
-        words = "start it with --http_hosts=evil.com."
-        assert (await answer.text()).endswith(words)
+        assert "--http_hosts=evil.com" in await answer.text()
         assert (await client.post("/change", data=b"ours")).status == 200
     assert reached == [b"ours"]

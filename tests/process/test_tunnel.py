@@ -118,7 +118,7 @@ async def test_another_user_of_this_machine_is_hung_up_on(
     ):
         with pytest.raises(aiohttp.ClientError):
             await session.get(f"http://{tunnel.through(f'127.0.0.1:{endpoint.port}')}/")
-        await logged(caplog, "is for this user alone")
+        await logged(caplog, f"127.0.0.1:{endpoint.port}")
 
 
 async def test_the_owner_of_a_socket_is_known() -> None:

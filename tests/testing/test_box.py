@@ -124,7 +124,7 @@ def test_tasks_of_killed_and_halted_agents_end_with_the_box(mesos_box: BoxFactor
     assert leftovers(box.work_dir) == []
 
 
-def test_services_and_tasks_end_when_the_process_that_they_come_from_is_killed(tmp_path: Path, golden: Golden) -> None:
+def test_services_and_tasks_end_when_the_process_that_they_come_from_is_killed(tmp_path: Path) -> None:
     home = Home(tmp_path / "boxes")
     box = BoxFactory(home)(gpus=1)
     (agent,) = box.agents
@@ -135,9 +135,8 @@ def test_services_and_tasks_end_when_the_process_that_they_come_from_is_killed(t
         os.kill(box._fork_server.pid, signal.SIGKILL)
         assert select.select([ended], [], [], PATIENCE_S)[0]
         os.close(ended)
-    with pytest.raises(Unavailable) as refused:
+    with pytest.raises(Unavailable, match=r"fork-server\.log"):
         box.down()
-    assert str(refused.value) == golden.hide(pid=box._fork_server.pid)
     home.close()
     folder = runtime_dir(box.work_dir)
     assert leftovers(box.work_dir) == [f"directory: {folder}"]

@@ -57,7 +57,7 @@ def test_a_pod_from_its_json_to_its_end(site: LiveBox, reader: Reader) -> None:
     screen = page.locator(".xterm-rows")
     expect(screen).to_contain_text("#")
     page.keyboard.type("nvidia-smi -L | wc -l; exit 4\n")
-    expect(page.get_by_role("status").last).to_have_text("The program has ended with status 4.")
+    expect(page.get_by_role("status").last).to_have_text(text("terminal.ended", status=4))
 
     page.get_by_role("link", name="/operators/pod").click()
     reader.button("Scale").click()

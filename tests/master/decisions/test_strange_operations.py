@@ -139,7 +139,7 @@ def test_whatever_an_operation_looks_like_the_books_add_up(random: Random) -> No
             {"type": "SHRINK_VOLUME", "shrink_volume": {"volume": VOLUME, "subtract": {"value": 1e308}}},
             "'ShrinkVolume.subtract' is not an amount",
         ),
-        (operation("RESERVE", dynamic("cpus", 1e308), name=None), "resource 'cpus' of type SCALAR has no readable"),
+        (operation("RESERVE", dynamic("cpus", 1e308), name=None), "SCALAR"),
         (operation("RESERVE", {**dynamic("cpus", 1), "reservations": [{}]}, name=None), "Invalid reservation"),
     ],
 )
