@@ -24,6 +24,7 @@ from marathon_cli.registry import ROWS
 PACKAGES = ("mesos_gpu", "marathon_cli")
 KEPT: tuple[str, ...] = (
     *("marathon_cli/aliases/", "marathon_cli/command_hints.py", "marathon_cli/resident/choice.py"),
+    "mesos_gpu/mesos/shares/suspending.py",
 )
 """Files and folders whose strings others read: protocols."""
 KEYS = {
@@ -31,6 +32,9 @@ KEYS = {
     *("device nodes", "container networks", "user namespaces", "passed through"),
     *(row.path for row in ROWS),
     *("fixes of the runtime", "fixes of the kernel", "agent {}"),
+    # What Mesos' master and Marathon's API send, and command lines.
+    *("Framework has been removed", "Framework failed over", "Completed framework attempted to re-register"),
+    *("Object is not valid", "Invalid JSON", "chmod ug+rx {} && exec {} {}"),
 }
 """Strings of several words that programs compare."""
 SUFFIX = "qz"

@@ -22,6 +22,7 @@ from mesos_gpu.marathon.state.events import (
 from mesos_gpu.marathon.state.state import restored
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.mesos.resources import Resources
+from tests.support.golden import Golden
 from tests.support.marathon.builders import ROLE, Run, offer, only, status
 from tests.support.marathon.residents import SHARED, Agent, one, resident
 
@@ -38,7 +39,7 @@ def agent(run: Run) -> Agent:
     return Agent(run)
 
 
-def test_what_an_earlier_life_left_behind_is_given_back(run: Run, agent: Agent) -> None:
+def test_what_an_earlier_life_left_behind_is_given_back(run: Run, agent: Agent, golden: Golden) -> None:
     run.put(resident())
     agent.settle()
     agent.end(next(iter(agent.tasks)))
@@ -47,7 +48,7 @@ def test_what_an_earlier_life_left_behind_is_given_back(run: Run, agent: Agent) 
     agent.run = forgetful
     actions = agent.offer()
     assert agent.free == agent.whole
-    assert "giving back" in only(actions, Say)[0].text
+    assert only(actions, Say)[0].text == golden
 
 
 def test_reservations_of_others_are_left_alone(run: Run, agent: Agent) -> None:
