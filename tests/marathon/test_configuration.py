@@ -56,6 +56,7 @@ def test_the_environment_sets_flags_too() -> None:
         ["--max_instances_per_offer=0"],
         ["--mesos_rol=x"],
     ],
+    ids=" ".join,
 )
 def test_bad_flags(argv: list[str], golden: Golden) -> None:
     with pytest.raises(BadFlag) as refused:

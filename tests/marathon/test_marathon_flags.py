@@ -122,6 +122,7 @@ def test_what_can_be_switched_is_switched_off_in_both_ways(argv: list[str], envi
             "--mesos_authentication_secret_file=/f",
         ],
     ],
+    ids=" ".join,
 )
 def test_values_that_do_not_go(argv: list[str], golden: Golden) -> None:
     with pytest.raises(BadFlag) as refused:
@@ -245,11 +246,12 @@ def test_a_group_that_says_itself_whether_it_enforces_its_role_is_listened_to() 
     assert run.state.lasting.roots[0].groups["/dev"].enforce_role is False, "also when an app is added to it"
 
 
-def test_there_are_no_more_apps_than_may_be() -> None:
+def test_there_are_no_more_apps_than_may_be(golden: Golden) -> None:
     run = run_with("--max_apps=2")
     run.put(app("/a"), app("/b"))
-    with pytest.raises(InvalidApp, match="up to 2 Apps"):
+    with pytest.raises(InvalidApp) as refused:
         run.put(app("/c"))
+    assert str(refused.value) == golden
     run.put(app("/a", instances=3), force=True)
     run.do(PutPod(pod("/p"), "d"))
     run.do(RemoveApp("/b", "e"), after_s=1)

@@ -71,11 +71,11 @@ async def test_what_is_said_to_be_no_json_is_not_read(marathon: Marathon, kind: 
     assert (len(await marathon.get("/v2/pods")) == 1) is (status == 201)
 
 
-@pytest.mark.parametrize("body", ["", "  ", "[]", "5", '"x"', "null"])
-async def test_what_is_not_an_object(marathon: Marathon, body: str, golden: Golden) -> None:
-    answer = await marathon.call("POST", "/v2/apps", data=body, headers=JSON)
-    assert answer.status == 400
-    assert answer.body["message"] == golden
+async def test_what_is_not_an_object(marathon: Marathon, golden: Golden) -> None:
+    bodies = ("", "  ", "[]", "5", '"x"', "null")
+    answers = [await marathon.call("POST", "/v2/apps", data=body, headers=JSON) for body in bodies]
+    ((status, message),) = {(answer.status, answer.body["message"]) for answer in answers}
+    assert (status, message) == (400, golden)
 
 
 @pytest.mark.parametrize(
@@ -296,10 +296,10 @@ async def test_a_removed_app_is_gone_and_its_deployment_ends_with_its_tasks(mara
         ("DELETE", "/v2/apps/x/tasks/t"),
     ],
 )
-async def test_what_does_not_exist_is_not_found(marathon: Marathon, method: str, path: str, golden: Golden) -> None:
+async def test_what_does_not_exist_is_not_found(marathon: Marathon, method: str, path: str) -> None:
     answer = await marathon.call(method, path)
     assert answer.status == 404
-    assert answer.body["message"] == golden
+    assert f"'/{path.split('/')[3]}'" in answer.body["message"]
 
 
 async def test_patch_never_creates(marathon: Marathon, golden: Golden) -> None:

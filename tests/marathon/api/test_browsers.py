@@ -98,14 +98,14 @@ async def test_the_cookie_alone_is_nothing_as_every_port_of_the_host_gets_it(sit
     assert (await site.ask("GET", "/v2/apps", X_Session_Key=body["key"]))[0] == 401
 
 
-@pytest.mark.parametrize("thief", [OTHER, ROOT, None])
-async def test_who_reads_the_ticket_in_a_list_of_processes_cannot_use_it(
-    site: Site, thief: int | None, golden: Golden
-) -> None:
+async def test_who_reads_the_ticket_in_a_list_of_processes_cannot_use_it(site: Site, golden: Golden) -> None:
     ticket = await site.ticket()
-    site.who = thief
-    status, body, _ = await site.ask("POST", "/ui/api/session", {"ticket": ticket})
-    assert (status, body["message"]) == (403, golden)
+    refused = set()
+    for site.who in (OTHER, ROOT, None):
+        status, body, _ = await site.ask("POST", "/ui/api/session", {"ticket": ticket})
+        refused.add((status, body["message"]))
+    ((status, message),) = refused
+    assert (status, message) == (403, golden)
     site.who = ME
     assert (await site.ask("POST", "/ui/api/session", {"ticket": ticket}))[0] == 200
 

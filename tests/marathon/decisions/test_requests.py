@@ -287,6 +287,6 @@ def test_there_is_a_limit_to_deployments() -> None:
     run = Run(State(), Settings(rules=RULES, max_running_deployments=2))
     run.put(app("/a"))
     run.put(app("/b"))
-    with pytest.raises(TooMany, match="Max number"):
+    with pytest.raises(TooMany):
         run.put(app("/c"))
     run.put({"id": "/a", "instances": 5}, force=True)

@@ -100,6 +100,6 @@ def test_what_does_not_go_together_is_said_at_its_place(fields: dict[str, Any], 
     rules = AppRules(features=frozenset({"gpu_resources", "external_volumes", "secrets"}))
     with pytest.raises(InvalidApp) as caught:
         read_app({"id": "a", "cmd": "sleep 9", **fields}, rules)
-    told = {problem.path: [problem.message, problem.suggestion or ""] for problem in caught.value.problems}
-    assert path in told, told
-    assert told[path] == golden
+    problems = {problem.path: problem for problem in caught.value.problems}
+    assert path in problems, problems
+    assert [text for text in (problems[path].message, problems[path].suggestion) if text] == golden

@@ -136,12 +136,11 @@ async def test_a_disk_that_refuses_ends_the_scheduler_before_anything_is_done(
     assert marathon.link.stopped
 
 
-async def test_being_taken_over_ends_the_scheduler(marathon: Marathon, golden: Golden) -> None:
+async def test_being_taken_over_ends_the_scheduler(marathon: Marathon) -> None:
     await marathon.settled()
     marathon.link.tell(FrameworkError("Framework failed over"))
-    with pytest.raises(Unavailable) as refused:
+    with pytest.raises(Unavailable, match="F1"):
         await marathon.work
-    assert str(refused.value) == golden
 
 
 async def test_who_waits_when_it_ends_is_told(tmp_path: Path) -> None:

@@ -97,14 +97,17 @@ def test_a_change_of_a_large_table_copies_no_rows() -> None:
 
 
 def test_a_closed_table_does_not_change(golden: Golden) -> None:
+    texts = set()
     for table in (Table({"a": 1}), Table({"a": 1}).opened().closed()):
         with pytest.raises(TypeError) as refused:
             table.put("b", 2)
-        assert str(refused.value) == golden
+        texts.add(str(refused.value))
         with pytest.raises(TypeError) as refused:
             table.drop("a")
-        assert str(refused.value) == golden
+        texts.add(str(refused.value))
         assert table == {"a": 1}
+    (text,) = texts
+    assert text == golden
 
 
 def test_a_state_is_a_value() -> None:

@@ -80,13 +80,14 @@ def test_an_emptied_file_is_not_taken_for_a_new_one(store: SqliteStore, path: Pa
     assert path.read_bytes() == b"", "left as it was found"
 
 
-def test_a_database_without_tables_is_not_taken_for_a_new_one(path: Path) -> None:
+def test_a_database_without_tables_is_not_taken_for_a_new_one(path: Path, golden: Golden) -> None:
     path.parent.mkdir()
     db = sqlite3.connect(path)
     db.executescript("CREATE TABLE apps (id); DROP TABLE apps;")
     db.close()
-    with pytest.raises(Unavailable, match="is empty"):
+    with pytest.raises(Unavailable) as refused:
         SqliteStore(path)
+    assert str(refused.value) == golden
 
 
 def test_a_log_without_its_file_is_not_given_up(store: SqliteStore, path: Path, golden: Golden) -> None:

@@ -182,12 +182,12 @@ def test_a_whole_life_is_read_back_as_it_was_decided(place: Place) -> None:
 
 def test_who_had_it_before_can_write_no_more(place: Place) -> None:
     if isinstance(place.store, SqliteStore):
-        with pytest.raises(Unavailable, match="in use by another"):
+        with pytest.raises(Unavailable):
             place.again()
         return
     later = place.again()
     later.load()
-    with pytest.raises(Unavailable, match="taken over by another"):
+    with pytest.raises(Unavailable):
         place.store.save([Save({"/a": spec()}, {}, {}, {})])
     assert later.load() == Lasting()
 

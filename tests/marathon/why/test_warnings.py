@@ -85,15 +85,14 @@ def test_gpus_in_an_image_that_may_lack_the_driver_are_told_with_the_line_that_h
     assert len(found) == told
 
 
-@pytest.mark.parametrize(("brings", "said"), [(True, ""), (False, "does not ask for the NVIDIA driver"), (None, "")])
-def test_what_an_agent_says_of_an_image_counts_more_than_its_name(brings: bool | None, said: str) -> None:
+@pytest.mark.parametrize("brings", [True, False, None])
+def test_what_an_agent_says_of_an_image_counts_more_than_its_name(brings: bool | None) -> None:
     app = {"id": "/a", "cmd": "sleep 9", "gpus": 1, "container": {"docker": {"image": "gpu-tools:1"}}}
     found = [text for text in warnings(app, None, brings_driver=brings) if "com.nvidia.volumes.needed" in text]
-    assert bool(found) == bool(said)
-    assert all(said in text for text in found)
+    assert len(found) == (brings is False)
     plain = {**app, "container": {"docker": {"image": "ubuntu"}}}
-    told = [text for text in warnings(plain, None, brings_driver=brings) if "NVIDIA driver" in text]
-    assert bool(told) == (brings is not True)
+    told = [text for text in warnings(plain, None, brings_driver=brings) if "com.nvidia.volumes.needed" in text]
+    assert len(told) == (brings is not True)
 
 
 def test_an_app_that_fits_nowhere_is_told_with_what_would_do(golden: Golden) -> None:
@@ -120,9 +119,7 @@ def test_an_app_of_which_only_some_instances_fit_is_told(golden: Golden) -> None
     ],
 )
 def test_an_update_that_could_not_finish_is_told(document: dict[str, Any], told: bool) -> None:
-    text = said(document, [agent()])
-    assert ("an update of it could not finish" in text) == told
-    assert ('"minimumHealthCapacity": 0.5' in text) == told
+    assert ('"minimumHealthCapacity": 0.5' in said(document, [agent()])) == told
 
 
 @pytest.mark.parametrize(
