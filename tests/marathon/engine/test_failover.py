@@ -238,7 +238,6 @@ async def test_a_leader_whose_session_is_over_ends_and_one_that_stands_by_goes_o
     assert leader.process is not None
     _, errors = await asyncio.wait_for(leader.process.communicate(), 60)
     assert leader.process.returncode == 103, errors.decode()
-    assert len(errors.splitlines()) >= 1
     await pair.leads(standby)
     assert (await standby.call("GET", "/v2/info"))["zookeeper_config"]["zk"] == pair.zk
 
@@ -264,7 +263,7 @@ async def test_a_state_moves_from_a_file_to_zookeeper_and_back(
 
     refused, words = await copied(database, pair.zk)
     assert refused == 1
-    assert words == golden
+    assert words == golden.hide(path=pair.path)
     assert await alone.end(signal.SIGTERM) == 0
     assert await copied(database, pair.zk) == (0, golden)
     refused, words = await copied(database, pair.zk)
