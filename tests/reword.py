@@ -34,7 +34,7 @@ KEYS = {
     *("fixes of the runtime", "fixes of the kernel", "agent {}"),
     # What Mesos' master and Marathon's API send, and command lines.
     *("Framework has been removed", "Framework failed over", "Completed framework attempted to re-register"),
-    *("Object is not valid", "Invalid JSON", "chmod ug+rx {} && exec {} {}"),
+    *("Object is not valid", "Invalid JSON", "chmod ug+rx {} && exec {} {}", "Reconciliation: Latest task state"),
 }
 """Strings of several words that programs compare."""
 SUFFIX = "qz"

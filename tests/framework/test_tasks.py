@@ -19,7 +19,7 @@ def test_a_number_of_gpus_is_whole_or_refused_before_it_travels(asked: float) ->
     if 0 <= asked <= 2**53 and asked == int(asked):
         assert whole_gpus(asked) == asked
     else:
-        with pytest.raises(BadInput, match=r"^gpus: "):
+        with pytest.raises(BadInput):
             GpuTask("t", "true", gpus=asked)
 
 

@@ -65,7 +65,7 @@ def test_it_is_asked_less_and_less_often_but_never_less_than_that(number: int) -
 
 def test_the_silence_is_told_in_words(golden: Golden) -> None:
     assert silence(1) == golden
-    assert NO_WORD == golden
+    assert golden == NO_WORD
 
 
 def test_a_task_with_gpus_whose_agent_is_silent_is_ended_for_who_still_waits(golden: Golden) -> None:

@@ -18,6 +18,7 @@ from mesos_gpu.marathon.why.failure import (
     pod_document,
 )
 from mesos_gpu.marathon.why.situation import Situation
+from mesos_gpu.marathon.why.suspended import GAVE_WAY
 from mesos_gpu.marathon.why.wish import wish_of
 from tests.support.golden import Golden
 from tests.support.marathon.why import agent, app
@@ -58,7 +59,7 @@ def test_what_failed_long_ago_says_nothing_of_now(running: int, wanted: int, ago
     [
         {"state": "TASK_UNKNOWN", "message": "Reconciliation: Task is unknown"},
         {"state": "TASK_GONE_BY_OPERATOR"},
-        {"state": "TASK_KILLED", "message": "gave way to /dear, whose priority is 5 (its own: 0)"},
+        {"state": "TASK_KILLED", "message": f"{GAVE_WAY}/dear"},
     ],
 )
 def test_what_ended_with_its_machine_or_for_another_has_not_failed(more: dict[str, Any]) -> None:
