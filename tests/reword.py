@@ -37,6 +37,7 @@ KEPT: tuple[str, ...] = (
     *("mesos_gpu/master/decisions/subscriptions.py", "mesos_gpu/master/decisions/updates.py"),
     *("mesos_gpu/master/api/operator_api.py", "mesos_gpu/master/model/quota.py"),
     *("mesos_gpu/master/validation/", "mesos_gpu/master/views/framework_metrics.py"),
+    "mesos_gpu/mesos/shares/suspending.py",
 )
 """Files and folders whose strings others read."""
 KEYS = {
@@ -57,13 +58,17 @@ KEYS = {
     "machine 127.0.0.1 login {} password {}\n",
     *("Command returned {}", "Unexpected HTTP response code: {}", "Requested {} {} but only {} available"),
     *('"{}" authenticator returned:\n{}', "Object is not valid"),
+    # What Mesos' master and Marathon's API send, and command lines.
+    *("Framework has been removed", "Framework failed over", "Completed framework attempted to re-register"),
+    *("Object is not valid", "Invalid JSON", "chmod ug+rx {} && exec {} {}", "Reconciliation: Latest task state"),
 }
 """Strings of several words that programs compare."""
 SUFFIX = "qz"
 
 _PROSE = re.compile(r"(?:\b[a-z]{2,}[,;:]? |\} )[a-z]{3,}\b|\b[a-z]{4,} \{|[a-z]{4,} [A-Z]")
 _CODE = re.compile(
-    r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|import sys;|sys\.path|#!|/\*|#include|\(\?)|.*(?:&& |\bexec |\bchmod )"
+    r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|import sys;|sys\.path|#!|/\*|#include|\(\?)"
+    r"|.*(?:&& |\bexec |\bchmod )"
 )
 _WORD = r"(?<![\w\-./='\"`{}<>%@$&\\:])[a-z]{4,}(?=[\s,;)…]|[.:?!](?:\s|\{|$)|$)"
 _COMMAND = r"`[^`]*`"

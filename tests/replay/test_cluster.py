@@ -11,6 +11,7 @@ import pytest
 from mesos_gpu.placement.demand import Demand, Machine
 from mesos_gpu.placement.policies import BEST, POLICIES
 from mesos_gpu.replay.cluster import ReplayedCluster, Running
+from tests.support.golden import Golden
 
 ONE, TWO, EIGHT = (Demand(1000, 1000, gpus=gpus) for gpus in (1, 2, 8))
 MACHINES = {"a": Machine(96000, 96000, (1000,) * 8, "T4"), "b": Machine(96000, 96000, (1000,) * 2, "A10")}
@@ -173,6 +174,7 @@ def test_what_an_agent_would_refuse_is_no_silent_success(monkeypatch: pytest.Mon
         cluster.start("x", ONE, 1.0)
 
 
-def test_parts_are_placed_over_all_offers() -> None:
-    with pytest.raises(ValueError, match="over all offers"):
+def test_parts_are_placed_over_all_offers(golden: Golden) -> None:
+    with pytest.raises(ValueError) as refused:
         ReplayedCluster(MACHINES, BEST, all_offers=False, card_gib=100)
+    assert str(refused.value) == golden

@@ -11,6 +11,7 @@ from mesos_gpu.errors import BadInput
 from mesos_gpu.placement.demand import Demand
 from mesos_gpu.replay.history import alike, live_through
 from mesos_gpu.replay.jobs import Job, drawn, philly_rows, read_jobs
+from tests.support.golden import Golden
 
 
 def philly(**changes: Any) -> dict[str, Any]:
@@ -45,16 +46,17 @@ def test_machines_and_priority_of_a_job_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "words"),
+    "row",
     [
-        ({"gpus": "3", "nodes": "2"}, "3 GPUs on 2 machines"),
-        ({"gpus": "1", "priority": "1000"}, "priority 1000: it is -100 to 100"),
-        ({"gpus": "1", "arrival_s": "yesterday"}, "line 2: time data 'yesterday'"),
+        {"gpus": "3", "nodes": "2"},
+        {"gpus": "1", "priority": "1000"},
+        {"gpus": "1", "arrival_s": "yesterday"},
     ],
 )
-def test_what_no_job_can_be_is_named(row: dict[str, str], words: str) -> None:
-    with pytest.raises(BadInput, match=words):
+def test_what_no_job_can_be_is_named(row: dict[str, str], golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
         read_jobs([{"arrival_s": "0", "duration_s": "1", **row}])
+    assert str(refused.value) == golden
 
 
 def test_jobs_are_drawn_so_that_they_ask_for_the_load_in_the_long_run() -> None:

@@ -14,6 +14,7 @@ from aiohttp import web
 from mesos_gpu.mesos import recordio
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app, to_json
+from tests.support.golden import Golden
 from tests.support.marathon.service import Marathon
 
 OURS = {"X-Requested-By": "mesos-gpu-ui"}
@@ -95,9 +96,9 @@ async def test_browsers_are_led_to_the_page(marathon: Marathon, path: str) -> No
     assert (answer.status, answer.headers["Location"]) == (302, "/ui/")
 
 
-async def test_programs_find_at_the_root_what_they_always_found(marathon: Marathon) -> None:
+async def test_programs_find_at_the_root_what_they_always_found(marathon: Marathon, golden: Golden) -> None:
     answer = await marathon.call("GET", "/", headers={"Accept": "application/json"})
-    assert (answer.status, answer.body) == (404, {"message": "URI not found"})
+    assert (answer.status, answer.body) == (404, {"message": golden})
 
 
 async def test_the_page_comes_with_what_keeps_it_to_itself(marathon: Marathon) -> None:
@@ -188,26 +189,26 @@ async def test_events_of_the_cluster_come_without_its_whole_state(marathon: Mara
     ]
 
 
-async def test_a_master_that_is_away_is_said_to_be(marathon: Marathon) -> None:
+async def test_a_master_that_is_away_is_said_to_be(marathon: Marathon, golden: Golden) -> None:
     for path in ("master/slaves", "master/events"):
         answer = await marathon.call("GET", f"/ui/api/{path}", headers=OURS)
-        assert (answer.status, answer.body["message"]) == (503, "this Marathon knows no master at the moment")
+        assert (answer.status, answer.body["message"]) == (503, golden)
     marathon.info["marathon_config"]["mesos_leader_ui_url"] = "http://127.0.0.1:9/"
     for method, path in (("GET", "slaves"), ("GET", "events"), ("POST", "call")):
         answer = await marathon.call(method, f"/ui/api/master/{path}", {"type": "UPDATE_QUOTA"}, headers=OURS)
         assert answer.status == 503
-        assert "does not answer" in answer.body["message"]
+        assert answer.body["message"] == golden
 
 
-async def test_why_is_what_the_command_says(marathon: Marathon, mesos: Mesos) -> None:
+async def test_why_is_what_the_command_says(marathon: Marathon, mesos: Mesos, golden: Golden) -> None:
     await marathon.call("POST", "/v2/apps", {"id": "/big", "cmd": "x", "gpus": 3})
     await marathon.call("POST", "/v2/apps", {"id": "/fits", "cmd": "x", "gpus": 2})
     await asyncio.sleep(0)
     never = (await marathon.call("GET", "/ui/api/why/big", headers=OURS)).body
-    assert (never["state"], never["agents"][0]["lacks"][0]["text"]) == ("impossible", "it has 2 GPUs, and 3 are wanted")
+    assert (never["state"], never["agents"][0]["lacks"][0]["text"]) == ("impossible", golden)
     later = (await marathon.call("GET", "/ui/api/why/fits", headers=OURS)).body
     assert later["state"] == "waiting"
-    assert "framework spark" in " ".join(later["remedies"])
+    assert later["remedies"] == golden
     assert (await marathon.call("GET", "/ui/api/why/none", headers=OURS)).status == 404
 
 
@@ -234,18 +235,17 @@ async def test_a_command_runs_in_a_container_and_says_what_it_says(marathon: Mar
     assert (refused.status, refused.headers["X-Wanted-By"]) == (401, "mesos")
 
 
-async def test_advice_is_what_the_command_line_says_of_a_file(marathon: Marathon, mesos: Mesos) -> None:
+async def test_advice_is_what_the_command_line_says_of_a_file(marathon: Marathon, mesos: Mesos, golden: Golden) -> None:
     def asked(kind: str, document: Any) -> Any:
         return marathon.call("POST", "/ui/api/advice", {"kind": kind, "document": document}, headers=OURS)
 
     half = (await asked("app", {"id": "/a", "cmd": "x", "gpus": 0.5})).body
     (problem,) = half["problems"]
     assert problem["path"] == "/gpus"
-    assert problem["advice"] == "GPUs are given out whole and never shared: write 1"
+    assert problem["advice"] == golden
     never = (await asked("app", {"id": "/a", "cmd": "sleep 1", "gpus": 3})).body
     assert never["problems"] == []
-    assert any("ends by itself" in text for text in never["warnings"])
-    assert any("it has 2 GPUs, and 3 are wanted" in text for text in never["warnings"])
+    assert never["warnings"] == golden
     for kind, document in (("pod", {"id": "/p", "containers": []}), ("job", {"id": "j", "run": {"cpus": -1}})):
         assert (await asked(kind, document)).body["problems"]
     later = {"id": "j", "run": {"cmd": "x", "mem": 32, "cpus": 0.1, "disk": 0, "constraints": 1}}

@@ -8,6 +8,7 @@ import pytest
 
 from mesos_gpu.marathon.decisions.blockers import blockers
 from mesos_gpu.marathon.state.actions import Kill
+from tests.support.golden import Golden
 from tests.support.marathon.builders import Run, app, only, status
 
 
@@ -26,12 +27,12 @@ def full() -> Run:
     return run
 
 
-def test_an_upgrade_that_waits_for_its_own_gpus_is_named(full: Run) -> None:
+def test_an_upgrade_that_waits_for_its_own_gpus_is_named(full: Run, golden: Golden) -> None:
     full.offer(gpus=0)
     (entry,) = found(full)
     assert entry["app"] == "/a"
     assert (entry["waitingInstances"], entry["gpusPerInstance"], entry["gpusHeldByOldInstances"]) == (2, 1, 2)
-    assert "wait: 2, for 1 GPU each" in entry["message"]
+    assert entry["message"] == golden
 
 
 def test_a_full_cluster_makes_no_offers_and_is_named_too(full: Run) -> None:

@@ -18,6 +18,7 @@ from mesos_gpu.marathon.state.events import KillTasks, Offered, PutJob, RemoveAp
 from mesos_gpu.marathon.state.state import restored
 from mesos_gpu.marathon.store.rows import lasting_of, rows_of, saves_of
 from mesos_gpu.marathon.views.views import app_view, queue_view
+from tests.support.golden import Golden
 from tests.support.marathon.builders import RULES, SETTINGS, Run, app, job, offer, only, status
 
 SHARED = replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED)
@@ -339,7 +340,7 @@ def test_what_cannot_delay_a_gang_starts_before_it_and_what_could_does_not() -> 
     assert run.state.places["/long/A1"].behind == "/gang"
 
 
-def test_preemptible_ones_give_way_with_notice_and_it_is_told_who_took_what() -> None:
+def test_preemptible_ones_give_way_with_notice_and_it_is_told_who_took_what(golden: Golden) -> None:
     run = subscribed(app("/cheap", gpus=1, instances=2, preemptible=True, taskKillGracePeriodSeconds=30))
     tasks = started(run, 1, app_id="/cheap")
     run.put(app("/dear", gpus=2, priority=5), force=True)
@@ -351,7 +352,7 @@ def test_preemptible_ones_give_way_with_notice_and_it_is_told_who_took_what() ->
         ("/cheap", "/dear", 5, 30)
     }
     failure = app_view(run.state, run.state.app("/cheap"), ["lastTaskFailure"])["lastTaskFailure"]  # type: ignore[arg-type]
-    assert failure["message"] == "gave way to /dear, whose priority is 5 (its own: 0)"
+    assert failure["message"] == golden
     assert kills(run.do(Tick(), after_s=4.0)) == set(), "once is enough"
     for task_id in tasks:
         run.do(status(task_id, "TASK_KILLED"))
@@ -408,27 +409,28 @@ def test_a_run_that_gave_way_waits_again_and_has_not_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "path", "words"),
+    ("changes", "path"),
     [
-        ({"instances": 3, **PAIR}, "/instances", "must be a multiple of gang.size (2)"),
-        ({"networks": [{"mode": "container/bridge"}], "container": {"type": "MESOS"}, **PAIR}, "/networks", "host"),
-        ({"gang": {"size": 1}}, "/gang/size", "must be 2 or more"),
-        ({"priority": 101}, "/priority", "must be 100 or less"),
-        ({"maxRuntimeSeconds": 0}, "/maxRuntimeSeconds", "must be 1 or more"),
+        ({"instances": 3, **PAIR}, "/instances"),
+        ({"networks": [{"mode": "container/bridge"}], "container": {"type": "MESOS"}, **PAIR}, "/networks"),
+        ({"gang": {"size": 1}}, "/gang/size"),
+        ({"priority": 101}, "/priority"),
+        ({"maxRuntimeSeconds": 0}, "/maxRuntimeSeconds"),
     ],
 )
-def test_what_cannot_be_is_refused(changes: Mapping[str, Any], path: str, words: str) -> None:
+def test_what_cannot_be_is_refused(changes: Mapping[str, Any], path: str, golden: Golden) -> None:
     with pytest.raises(InvalidApp) as raised:
         read_app(app("/a", **changes), RULES)
     (problem,) = raised.value.problems
     assert problem.path == path
-    assert words in problem.message
+    assert problem.message == golden
 
 
-def test_another_marathon_is_not_sent_what_it_would_drop() -> None:
+def test_another_marathon_is_not_sent_what_it_would_drop(golden: Golden) -> None:
     rules = dataclasses.replace(RULES, gangs=False)
-    with pytest.raises(InvalidApp, match="knows nothing of gang, priority"):
+    with pytest.raises(InvalidApp) as refused:
         read_app(app("/a", priority=1, **PAIR), rules)
+    assert str(refused.value) == golden
     read_app(app("/a"), rules)
 
 

@@ -15,6 +15,7 @@ from mesos_gpu.marathon.state.actions import Kill, Launch, Revive, Suppress
 from mesos_gpu.marathon.state.events import KillTasks, Offered, RemoveApp, RestartApp, Tick
 from mesos_gpu.marathon.views.views import app_view, queue_view, task_views
 from mesos_gpu.mesos.resources import Resources
+from tests.support.golden import Golden
 from tests.support.marathon.builders import ROLE, Run, only
 from tests.support.marathon.residents import SHARED, VOLUME, Agent, one, resident
 
@@ -245,11 +246,12 @@ def test_what_was_reserved_cannot_change(run: Run, agent: Agent, change: dict[st
     assert [p.path for p in caught.value.problems if p.path.startswith(path)]
 
 
-def test_what_an_app_without_volumes_may_change_is_left_to_it(run: Run) -> None:
+def test_what_an_app_without_volumes_may_change_is_left_to_it(run: Run, golden: Golden) -> None:
     run.put(resident("/b", volumes=(), gpus=1))
     run.put({"id": "/b", "gpus": 2}, force=True)
-    with pytest.raises(InvalidApp, match="Persistent volumes can not be changed"):
+    with pytest.raises(InvalidApp) as refused:
         run.put(resident("/b", gpus=2), force=True, partial=False)
+    assert str(refused.value) == golden
 
 
 def test_what_is_reserved_and_created_names_the_principal() -> None:

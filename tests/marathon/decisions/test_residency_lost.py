@@ -22,6 +22,7 @@ from mesos_gpu.marathon.state.events import (
 from mesos_gpu.marathon.state.state import restored
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.mesos.resources import Resources
+from tests.support.golden import Golden
 from tests.support.marathon.builders import ROLE, Run, offer, only, status
 from tests.support.marathon.residents import SHARED, Agent, one, resident
 
@@ -38,7 +39,7 @@ def agent(run: Run) -> Agent:
     return Agent(run)
 
 
-def test_what_an_earlier_life_left_behind_is_given_back(run: Run, agent: Agent) -> None:
+def test_what_an_earlier_life_left_behind_is_given_back(run: Run, agent: Agent, golden: Golden) -> None:
     run.put(resident())
     agent.settle()
     agent.end(next(iter(agent.tasks)))
@@ -47,7 +48,7 @@ def test_what_an_earlier_life_left_behind_is_given_back(run: Run, agent: Agent) 
     agent.run = forgetful
     actions = agent.offer()
     assert agent.free == agent.whole
-    assert "giving back" in only(actions, Say)[0].text
+    assert only(actions, Say)[0].text == golden
 
 
 def test_reservations_of_others_are_left_alone(run: Run, agent: Agent) -> None:
@@ -104,7 +105,7 @@ def test_a_crash_between_removal_and_freeing_frees_all_the_same(run: Run, agent:
     assert agent.free == agent.whole
 
 
-def test_a_reservation_that_never_comes_back_is_tried_again(run: Run) -> None:
+def test_a_reservation_that_never_comes_back_is_tried_again(run: Run, golden: Golden) -> None:
     run.put(resident())
     lost = run.offer()
     (launch,) = only(lost, Launch)
@@ -114,7 +115,7 @@ def test_a_reservation_that_never_comes_back_is_tried_again(run: Run) -> None:
     actions = run.do(Tick(), after_s=21.0)
     assert at_s is not None
     assert at_s <= run.now_s
-    assert "did not confirm" in only(actions, Say)[0].text
+    assert only(actions, Say)[0].text == golden
     assert one(run).id != first.id
     agent = Agent(run)
     agent.settle()

@@ -18,6 +18,7 @@ from mesos_gpu.marathon.views.views import queue_view
 from mesos_gpu.marathon.why.suspended import giving_way_words, suspended_words
 from mesos_gpu.mesos.ids import FrameworkId
 from mesos_gpu.mesos.shares.suspending import AT_WORK, NOT_SUSPENDED, RESUMED, SUSPENDED
+from tests.support.golden import Golden
 from tests.support.histories import examples
 from tests.support.marathon.builders import Run, only, status
 from tests.support.marathon.suspending import (
@@ -36,7 +37,7 @@ from tests.support.marathon.suspending import (
     word,
 )
 
-NO_WORD = "its agent does not answer (asked 3 times in 105 s)"
+NO_WORD = silence(MOST)
 
 
 def ticks(run: Run, until_s: float) -> list[tuple[float, Action]]:
@@ -62,12 +63,12 @@ def test_it_is_asked_less_and_less_often_but_never_less_than_that(number: int) -
     assert not is_over(AWAY, number)
 
 
-def test_the_silence_is_told_in_words() -> None:
-    assert silence(1) == "its agent does not answer (asked once in 15 s)"
-    assert silence(MOST) == NO_WORD
+def test_the_silence_is_told_in_words(golden: Golden) -> None:
+    assert silence(1) == golden
+    assert golden == NO_WORD
 
 
-def test_a_task_with_gpus_whose_agent_is_silent_is_ended_for_who_still_waits() -> None:
+def test_a_task_with_gpus_whose_agent_is_silent_is_ended_for_who_still_waits(golden: Golden) -> None:
     run, task, _ = contended()
     done = ticks(run, 200.0)
     assert asks(done, "mesos-gpu suspend") == [15.0, 45.0]
@@ -75,20 +76,19 @@ def test_a_task_with_gpus_whose_agent_is_silent_is_ended_for_who_still_waits() -
     said = [(kind, more["reason"]) for kind, more in changes([action for _, action in done])]
     assert said == [
         ("instance_not_suspended_event", NO_WORD),
-        ("instance_preempted_event", f"it could not be suspended: {NO_WORD}"),
+        ("instance_preempted_event", golden),
     ]
 
 
-def test_it_is_said_meanwhile_that_it_does_not_answer() -> None:
+def test_it_is_said_meanwhile_that_it_does_not_answer(golden: Golden) -> None:
     run, _, _ = contended()
     assert "unanswered" not in shown(run)["suspension"]
-    assert suspended_words({"tasks": [shown(run)]}) == " 1 of them asked to be suspended for /dear."
+    assert suspended_words({"tasks": [shown(run)]}) == golden
     ticks(run, 20.0)
     assert shown(run)["suspension"]["unanswered"] == 1
-    silent = ", and its agent has not answered so far."
-    assert suspended_words({"tasks": [shown(run)]}) == f" 1 of them asked to be suspended for /dear{silent}"
+    assert suspended_words({"tasks": [shown(run)]}) == golden
     (queued,) = queue_view(run.state, run.moment)
-    assert giving_way_words({}, queued) == f" 1 task of /cheap is asked to be suspended for it{silent}"
+    assert giving_way_words({}, queued) == golden
 
 
 def test_a_task_with_a_part_runs_on_and_is_left_alone_for_ten_minutes() -> None:
@@ -150,7 +150,7 @@ def test_a_second_message_that_was_on_its_way_when_the_first_was_refused_suspend
     assert "takenBy" not in more, "that long afterwards somebody has done it by hand"
 
 
-def test_a_resumption_is_asked_for_as_long_as_it_takes_and_the_silence_told_once() -> None:
+def test_a_resumption_is_asked_for_as_long_as_it_takes_and_the_silence_told_once(golden: Golden) -> None:
     run, task, _ = contended()
     run.do(word(task, f"{SUSPENDED}..."))
     run.put(DEAR | {"instances": 0}, force=True)
@@ -162,8 +162,7 @@ def test_a_resumption_is_asked_for_as_long_as_it_takes_and_the_silence_told_once
     ((kind, more),) = changes([action for _, action in done])
     assert (kind, more["reason"]) == ("instance_not_resumed_event", NO_WORD)
     assert (suspension(run), refusal(run)["what"]) == ("resuming", "resume")
-    silent = " 1 of them asked to be resumed, and its agent has not answered so far."
-    assert silent in suspended_words({"tasks": [shown(run)]})
+    assert suspended_words({"tasks": [shown(run)]}) == golden
     run.do(word(task, f"{RESUMED}GPU 0 (GPU-a)"))
     assert (suspension(run), refusal(run)) == (None, None)
 

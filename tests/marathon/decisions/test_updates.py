@@ -29,6 +29,7 @@ from mesos_gpu.marathon.state.events import (
     Tick,
 )
 from mesos_gpu.marathon.state.state import restored
+from tests.support.golden import Golden
 from tests.support.marathon.builders import Run, app, only, status
 
 
@@ -197,14 +198,15 @@ def test_killed_tasks_start_again_without_delay(run: Run) -> None:
     assert only(run.offer(), Launch)
 
 
-def test_a_delay_can_be_reset(run: Run) -> None:
+def test_a_delay_can_be_reset(run: Run, golden: Golden) -> None:
     run.put(app())
     run.offer()
     run.do(status(run.tasks()[0], "TASK_FAILED"))
     run.do(ResetDelay("/a"))
     assert only(run.offer(), Launch)
-    with pytest.raises(NotFound, match="not found in tasks queue"):
+    with pytest.raises(NotFound) as refused:
         run.do(ResetDelay("/a"))
+    assert str(refused.value) == golden
 
 
 def test_an_unknown_running_task_is_ended(run: Run) -> None:

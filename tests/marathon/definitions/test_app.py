@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.errors import InvalidApp, Problem
 from mesos_gpu.marathon.definitions.app import INVALID_JSON, AppRules, read_app
+from tests.support.golden import Golden
 from tests.support.places import EXAMPLES
 
 RULES = AppRules(features=frozenset({"gpu_resources"}))
@@ -247,9 +248,9 @@ def test_both_gpu_problems_are_reported_together() -> None:
     assert [problem.path for problem in error.problems] == ["/", "/"]
 
 
-def test_gpus_with_docker_suggest_the_mesos_type() -> None:
+def test_gpus_with_docker_suggest_the_mesos_type(golden: Golden) -> None:
     (problem,) = refusal(app(gpus=1, container=IMAGE)).problems
-    assert 'container.type to "MESOS"' in str(problem.suggestion)
+    assert problem.suggestion == golden
 
 
 def test_slave_public_is_explained_where_it_is_not_accepted() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.definitions.app_ids import canonical_id, name_problem, parent_id, top_group
+from tests.support.golden import Golden
 
 NAMES = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,5}[a-z0-9])?(\.[a-z0-9]{1,3})?", fullmatch=True)
 IDS = st.lists(st.sampled_from(["", ".", ".."]) | NAMES, max_size=6).map("/".join)
@@ -52,10 +53,10 @@ def test_an_id_of_many_slashes_is_judged_quickly() -> None:
         canonical_id("/" * 10_000 + "!")
 
 
-def test_a_refused_id_comes_with_one_that_would_do() -> None:
+def test_a_refused_id_comes_with_one_that_would_do(golden: Golden) -> None:
     with pytest.raises(InvalidApp) as caught:
         canonical_id("My_App")
-    assert caught.value.problems[0].suggestion == "write `my-app`"
+    assert caught.value.problems[0].suggestion == golden
 
 
 @pytest.mark.parametrize("app_id", ["/", "/a/restart", "/tasks", "/a/versions"])

@@ -5,26 +5,31 @@ from typing import Any
 import pytest
 
 from mesos_gpu.marathon.definitions.app_schema import APP
+from tests.support.golden import Golden
 
-SUGGESTIONS = [
-    ({"gpu": 1}, "/gpu", "did you mean `gpus`?"),
-    ({"cpu": 2}, "/cpu", "did you mean `cpus`?"),
-    ({"GPUS": 2}, "/GPUS", "did you mean `gpus`?"),
-    ({"memory": 64}, "/memory", "did you mean `mem`?"),
-    ({"image": "i"}, "/image", "did you mean `container.docker.image`?"),
-    ({"forcePullImage": True}, "/forcePullImage", "`forcePullImage` belongs to `container.docker`"),
-    ({"container": {"docker": {"img": 1}}}, "/container/docker/img", "did you mean `image`?"),
-    ({"healthChecks": [{"protocoll": "TCP"}]}, "/healthChecks(0)/protocoll", "did you mean `protocol`?"),
-    ({"xyzzy": 1}, "/xyzzy", None),
+UNKNOWN = [
+    ({"gpu": 1}, "/gpu"),
+    ({"cpu": 2}, "/cpu"),
+    ({"GPUS": 2}, "/GPUS"),
+    ({"memory": 64}, "/memory"),
+    ({"image": "i"}, "/image"),
+    ({"forcePullImage": True}, "/forcePullImage"),
+    ({"container": {"docker": {"img": 1}}}, "/container/docker/img"),
+    ({"healthChecks": [{"protocoll": "TCP"}]}, "/healthChecks(0)/protocoll"),
 ]
 
 
-@pytest.mark.parametrize(("document", "path", "suggestion"), SUGGESTIONS)
+@pytest.mark.parametrize(("document", "path"), UNKNOWN)
 def test_an_unknown_key_is_named_with_the_nearest_known_one(
-    document: dict[str, Any], path: str, suggestion: str | None
+    document: dict[str, Any], path: str, golden: Golden
 ) -> None:
     (problem,) = APP.unknown_keys(document)
-    assert (problem.path, problem.suggestion) == (path, suggestion)
+    assert (problem.path, problem.suggestion) == (path, golden)
+
+
+def test_an_unknown_key_that_is_near_no_other_comes_without_advice() -> None:
+    (problem,) = APP.unknown_keys({"xyzzy": 1})
+    assert (problem.path, problem.suggestion) == ("/xyzzy", None)
 
 
 @pytest.mark.parametrize(
@@ -66,16 +71,16 @@ def test_a_free_object_may_be_as_deep_as_it_likes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "advice"),
+    "document",
     [
-        ({"cpus": "1.5"}, "write 1.5 without quotes"),
-        ({"labels": {"n": 1}}, 'write "1" in quotes'),
-        ({"requirePorts": "true"}, "write true without quotes"),
-        ({"args": "ls"}, 'write ["ls"]'),
-        ({"gpus": 1.5}, "GPUs are given out whole and never shared: write 2"),
-        ({"killSelection": "YOUNGEST"}, "did you mean `YOUNGEST_FIRST`?"),
+        {"cpus": "1.5"},
+        {"labels": {"n": 1}},
+        {"requirePorts": "true"},
+        {"args": "ls"},
+        {"gpus": 1.5},
+        {"killSelection": "YOUNGEST"},
     ],
 )
-def test_a_wrong_value_comes_with_advice(document: dict[str, Any], advice: str) -> None:
+def test_a_wrong_value_comes_with_advice(document: dict[str, Any], golden: Golden) -> None:
     (problem,) = APP.shape_problems({"id": "a", **document})
-    assert problem.suggestion == advice
+    assert problem.suggestion == golden

@@ -21,6 +21,7 @@ from mesos_gpu.marathon.state.events import FrameworkError, RemoveApp, Tick
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.process.http import MAX_REQUEST
 from tests.fakes.mesos_link import FakeMesosLink
+from tests.support.golden import Golden
 from tests.support.marathon.builders import SETTINGS, app, offer, status
 from tests.support.marathon.service import Marathon
 
@@ -108,11 +109,13 @@ async def test_a_broken_connection_loses_nothing(marathon: Marathon) -> None:
     assert await marathon.get("/v2/deployments") == []
 
 
-async def test_news_that_cannot_be_handled_is_passed_over(marathon: Marathon, caplog: pytest.LogCaptureFixture) -> None:
+async def test_news_that_cannot_be_handled_is_passed_over(
+    marathon: Marathon, caplog: pytest.LogCaptureFixture, golden: Golden
+) -> None:
     marathon.link.status({"state": "TASK_RUNNING"})
     marathon.link.status(dict(status("x", "TASK_DANCING").status))
     await marathon.running()
-    assert caplog.text.count("cannot handle") == 2
+    assert caplog.messages == golden
 
 
 async def test_a_disk_that_refuses_ends_the_scheduler_before_anything_is_done(
@@ -136,7 +139,7 @@ async def test_a_disk_that_refuses_ends_the_scheduler_before_anything_is_done(
 async def test_being_taken_over_ends_the_scheduler(marathon: Marathon) -> None:
     await marathon.settled()
     marathon.link.tell(FrameworkError("Framework failed over"))
-    with pytest.raises(Unavailable, match="another scheduler has taken over framework F1"):
+    with pytest.raises(Unavailable, match="F1"):
         await marathon.work
 
 

@@ -13,6 +13,7 @@ from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, rehearse
 from mesos_gpu.marathon.state.events import Event, PutApps, RemoveApp
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resources import Resources
+from tests.support.golden import Golden
 from tests.support.marathon.builders import Run, status
 from tests.support.marathon.suspending import CHEAP, DEAR, HIGH, PART, SHARED, card_offered, running, word
 
@@ -49,18 +50,18 @@ WHOLE = machine("", "cpus:0.1;mem:32;gpus:1")
 PARTED = machine("gpu_mem:[10-15];gpu_slices:[2-24]", "cpus:0.1;mem:32;gpu_mem:[0-9];gpu_slices:[0-1]", shared=True)
 
 
-def test_a_gpu_is_put_away_for_an_app_of_higher_priority() -> None:
+def test_a_gpu_is_put_away_for_an_app_of_higher_priority(golden: Golden) -> None:
     found = plan(whole(), WHOLE, PutApps((DEAR,), "d"))
     assert [(one.app, one.host, one.gpus) for one in found.suspends] == [("/cheap", "h1", 1)]
     assert ([one.app for one in found.starts], found.ends, found.waits) == (["/dear"], (), ())
     told = shown(found)
-    assert told["summary"].endswith("tasks of /cheap would be suspended.")
+    assert told["summary"] == golden
     assert told["suspends"] == [{"app": "/cheap", "host": "h1", "instances": 1, "gpus": 1}]
 
 
-def test_without_the_label_it_gives_way_and_waits() -> None:
+def test_without_the_label_it_gives_way_and_waits(golden: Golden) -> None:
     found = plan(whole(CHEAP | {"labels": {}}), WHOLE, PutApps((DEAR,), "d"))
-    assert (found.suspends, [(one.app, one.why) for one in found.ends]) == ((), [("/cheap", "gives way")])
+    assert (found.suspends, [(one.app, one.why) for one in found.ends]) == ((), [("/cheap", golden)])
 
 
 def test_a_part_is_put_away_for_one_of_high_priority_and_for_no_other() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.marathon.state.lines import Lines
 from mesos_gpu.marathon.state.turns import Turn
+from tests.support.golden import Golden
 
 TURNS = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(0, 5), st.integers(0, 99)),
@@ -51,9 +52,10 @@ def test_who_leaves_is_gone_and_an_empty_line_too(asked: list[tuple[str, int, in
     assert lines == Lines()
 
 
-def test_who_does_not_stand_in_a_line_cannot_leave_it() -> None:
-    with pytest.raises(ValueError, match="does not wait"):
+def test_who_does_not_stand_in_a_line_cannot_leave_it(golden: Golden) -> None:
+    with pytest.raises(ValueError) as refused:
         lines_of([("a", 1, 2)]).without("a", (1.0, "3"))
+    assert str(refused.value) == golden
 
 
 def test_who_came_last_is_last_of_all_lines() -> None:

@@ -15,6 +15,7 @@ from mesos_gpu.marathon.state.actions import Save
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.state import BOOKS, TABLES, State
 from mesos_gpu.marathon.state.table import Table
+from tests.support.golden import Golden
 from tests.support.marathon.builders import SETTINGS, Run, app
 
 KEYS = st.sampled_from("abc")
@@ -95,13 +96,18 @@ def test_a_change_of_a_large_table_copies_no_rows() -> None:
     assert after._rows is closed._rows
 
 
-def test_a_closed_table_does_not_change() -> None:
+def test_a_closed_table_does_not_change(golden: Golden) -> None:
+    texts = set()
     for table in (Table({"a": 1}), Table({"a": 1}).opened().closed()):
-        with pytest.raises(TypeError, match="only while an event is handled"):
+        with pytest.raises(TypeError) as refused:
             table.put("b", 2)
-        with pytest.raises(TypeError, match="only while an event is handled"):
+        texts.add(str(refused.value))
+        with pytest.raises(TypeError) as refused:
             table.drop("a")
+        texts.add(str(refused.value))
         assert table == {"a": 1}
+    (text,) = texts
+    assert text == golden
 
 
 def test_a_state_is_a_value() -> None:
@@ -190,13 +196,14 @@ def test_a_closed_table_can_be_read_while_somebody_else_walks_over_it(
             assert (dict(reading.items()), len(reading)) == ({"a": 10, "c": 3}, 2)
 
 
-def test_a_draft_opens_the_tables_that_are_looked_at_and_no_others() -> None:
+def test_a_draft_opens_the_tables_that_are_looked_at_and_no_others(golden: Golden) -> None:
     state = State()
     draft = Draft(state, Run().moment, SETTINGS)
     assert not draft.kills.changes
     assert {name for name in TABLES if name in vars(draft)} == {"kills"}
-    with pytest.raises(AttributeError, match="no attribute 'kilns'"):
+    with pytest.raises(AttributeError) as refused:
         _ = draft.kilns
+    assert str(refused.value) == golden
     draft.kills.put("t", 1.0)
     after, actions = draft.finish()
     assert (dict(after.kills), actions) == ({"t": 1.0}, [])

@@ -17,6 +17,7 @@ from mesos_gpu.errors import Unavailable
 from mesos_gpu.marathon.state.actions import Save
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.marathon.store.wal import FRAME, HEADER, damage
+from tests.support.golden import Golden
 from tests.support.marathon.builders import spec
 
 PAGE = 4096
@@ -191,45 +192,44 @@ def test_a_damaged_header_is_told(database: Database, at: int) -> None:
     database.write(5)
     log = database.left()
     found = damage(changed(log, at, bytes([log[at] ^ 0xA5])))
-    assert "does not begin as" in found or "checksum of its header" in found
+    assert found
 
 
-@pytest.mark.parametrize(
-    "data",
-    [bytes(5 * STEP), b"pages" * 3000, b"[7]" * 2000, b'{"seven": 7}', b"\xa5"],
-    ids=["zeros", "text", "JSON", "little JSON", "a byte"],
-)
-def test_garbage_is_told(data: bytes) -> None:
-    assert "does not begin as" in damage(data)
+def test_garbage_is_told(golden: Golden) -> None:
+    data = (bytes(5 * STEP), b"pages" * 3000, b"[7]" * 2000, b'{"seven": 7}', b"\xa5")
+    (text,) = {damage(each) for each in data}
+    assert text == golden
 
 
-@pytest.mark.parametrize("at", [0, 4, 16, 20, FRAME, FRAME + 2000, STEP - 1])
-def test_a_frame_that_is_damaged_before_others_is_told(database: Database, tmp_path: Path, at: int) -> None:
+def test_a_frame_that_is_damaged_before_others_is_told(database: Database, tmp_path: Path, golden: Golden) -> None:
     database.write(8)
     log = database.left()
-    place = frame_at(4) + at
-    damaged = changed(log, place, bytes([log[place] ^ 0xA5]))
-    assert "its frame 4 is damaged, and transactions that were committed after it follow" in damage(damaged)
-    assert read_by_sqlite(database, damaged, tmp_path / "damaged") < 8, "SQLite says nothing of it"
+    texts = set()
+    for at in (0, 4, 16, 20, FRAME, FRAME + 2000, STEP - 1):
+        place = frame_at(4) + at
+        damaged = changed(log, place, bytes([log[place] ^ 0xA5]))
+        texts.add(damage(damaged))
+        assert read_by_sqlite(database, damaged, tmp_path / f"damaged-{at}") < 8, "SQLite reports no error"
+    (text,) = texts
+    assert text == golden
 
 
-@pytest.mark.parametrize("at", [8, 12])
-def test_salts_that_nobody_drew_are_told(database: Database, at: int) -> None:
+def test_salts_that_nobody_drew_are_told(database: Database, golden: Golden) -> None:
     database.write(8)
-    assert "its frame 8 is none that SQLite wrote" in damage(
-        changed(database.left(), frame_at(8) + at, b"\xa5\x5a\xa5\x5a")
-    )
+    log = database.left()
+    (text,) = {damage(changed(log, frame_at(8) + at, b"\xa5\x5a\xa5\x5a")) for at in (8, 12)}
+    assert text == golden
 
 
-def test_a_hole_in_the_middle_is_told(database: Database) -> None:
+def test_a_hole_in_the_middle_is_told(database: Database, golden: Golden) -> None:
     database.write(12)
-    assert "its frame 3 is damaged" in damage(changed(database.left(), frame_at(3), bytes(2 * STEP)))
+    assert damage(changed(database.left(), frame_at(3), bytes(2 * STEP))) == golden
 
 
-def test_all_frames_garbage_behind_a_good_header_are_told(database: Database) -> None:
+def test_all_frames_garbage_behind_a_good_header_are_told(database: Database, golden: Golden) -> None:
     database.write(5)
     log = database.left()
-    assert "its frame 1 is none" in damage(log[:HEADER] + bytes(byte ^ 0xA5 for byte in log[HEADER:]))
+    assert damage(log[:HEADER] + bytes(byte ^ 0xA5 for byte in log[HEADER:])) == golden
 
 
 # The store.
@@ -248,16 +248,15 @@ def killed(path: Path) -> Path:
     return log
 
 
-def test_a_store_with_a_damaged_log_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+def test_a_store_with_a_damaged_log_is_refused_and_left_as_it_was(tmp_path: Path, golden: Golden) -> None:
     path = tmp_path / "marathon.db"
     log = killed(path)
     whole, before = log.read_bytes(), path.read_bytes()
     for damaged in (b"\xa5" * len(whole), changed(whole, frame_at(2) + 100, b"garbage")):
         log.write_bytes(damaged)
-        with pytest.raises(
-            Unavailable, match=r"marathon\.db-wal is damaged: .*Put back copies.*move marathon\.db-wal away"
-        ):
+        with pytest.raises(Unavailable) as refused:
             SqliteStore(path)
+        assert str(refused.value) == golden
         assert (path.read_bytes(), log.read_bytes()) == (before, damaged)
     log.write_bytes(whole)
     store = SqliteStore(path)
@@ -287,7 +286,7 @@ SqliteStore(Path(sys.argv[1]))
 """
 
 
-def test_a_log_that_another_marathon_writes_to_is_not_looked_at(tmp_path: Path) -> None:
+def test_a_log_that_another_marathon_writes_to_is_not_looked_at(tmp_path: Path, golden: Golden) -> None:
     path = tmp_path / "marathon.db"
     store = SqliteStore(path)
     try:
@@ -295,6 +294,6 @@ def test_a_log_that_another_marathon_writes_to_is_not_looked_at(tmp_path: Path) 
         with path.with_name("marathon.db-wal").open("r+b") as log:
             log.write(b"garbage")
         done = subprocess.run([sys.executable, "-c", OPEN, str(path)], capture_output=True, text=True, check=False)
-        assert "in use by another mesos-gpu-marathon" in done.stderr
+        assert done.stderr.splitlines()[-1] == golden
     finally:
         store.close()

@@ -12,6 +12,7 @@ from mesos_gpu.marathon.why.judge import Holder, judge
 from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.wish import wish_of
 from mesos_gpu.mesos.clients.agents import Agent
+from tests.support.golden import Golden
 from tests.support.marathon.why import agent, app
 
 QUEUED = {"count": 1, "delay": {"timeLeftSeconds": 0}}
@@ -34,20 +35,19 @@ def test_an_app_that_does_not_wait_says_so(document: dict[str, Any], running: in
     assert asked(document, queued=None, running=running).state == state
 
 
-def test_an_app_in_backoff_is_told_to_look_at_its_log_and_at_its_command() -> None:
+def test_an_app_in_backoff_is_told_to_look_at_its_log_and_at_its_command(golden: Golden) -> None:
     document = app(cmd="nvidia-smi", lastTaskFailure={"message": "Command exited with status 9"})
     found = asked(document, [agent()], queued={"count": 1, "delay": {"timeLeftSeconds": 12}})
     assert found.state == "delayed"
-    assert "12 s" in found.headline
-    assert "exited with status 9" in found.headline
-    assert any("ends by itself" in remedy for remedy in found.remedies)
+    assert found.headline == golden
+    assert found.remedies == golden
 
 
-def test_an_app_with_room_whose_tasks_are_refused_is_told_what_was_said_of_the_last() -> None:
+def test_an_app_with_room_whose_tasks_are_refused_is_told_what_was_said_of_the_last(golden: Golden) -> None:
     failure = {"message": "Principal 'm' is not authorized to launch tasks as 'root'", "version": "2"}
     found = asked(app(version="2", lastTaskFailure=failure), [agent()])
     assert found.state == "waiting"
-    assert "The last task: Principal 'm' is not authorized" in found.headline
+    assert found.headline == golden
     # What an earlier version failed of says nothing of this one.
     assert "Principal" not in asked(app(version="3", lastTaskFailure=failure), [agent()]).headline
 
@@ -56,62 +56,61 @@ def test_without_agents_nothing_can_run() -> None:
     assert asked(app()).state == "impossible"
 
 
-def test_more_gpus_than_any_machine_has_is_impossible_and_the_most_is_told() -> None:
+def test_more_gpus_than_any_machine_has_is_impossible_and_the_most_is_told(golden: Golden) -> None:
     found = asked(app(gpus=8), [agent("a"), agent("b", total={"gpus": 6})])
     assert found.state == "impossible"
-    assert found.remedies[0].startswith("ask for at most 6 GPUs")
-    assert found.remedies[-1] == "nearest is b: it has 6 GPUs, and 8 are wanted"
+    assert found.remedies == golden
 
 
-def test_a_constraint_that_no_agent_fulfils_is_told_with_the_values_there_are() -> None:
+def test_a_constraint_that_no_agent_fulfils_is_told_with_the_values_there_are(golden: Golden) -> None:
     agents = [agent("a", attributes={"gpu_model": "H200"}), agent("b", attributes={"gpu_model": "H200"})]
     found = asked(app(constraints=[["gpu_model", "IS", "A100"]]), agents)
-    assert found.remedies[0] == "change gpu_model IS A100: gpu_model is H200 (2)"
+    assert found.remedies[0] == golden
     found = asked(app(constraints=[["rack", "IS", "r1"]]), agents)
-    assert found.remedies[0].startswith("no agent has rack")
+    assert found.remedies[0] == golden
 
 
-def test_gpus_of_other_roles_are_told_by_role() -> None:
+def test_gpus_of_other_roles_are_told_by_role(golden: Golden) -> None:
     one = agent(reserved_resources={"web": {"gpus": 4}}, unreserved_resources={"cpus": 8, "mem": 16384})
     found = asked(app(), [one])
     assert found.state == "impossible"
-    assert "GPUs belong to the roles web" in found.remedies[0]
+    assert found.remedies[0] == golden
 
 
-def test_a_full_agent_is_told_with_the_app_that_would_make_room() -> None:
+def test_a_full_agent_is_told_with_the_app_that_would_make_room(golden: Golden) -> None:
     one = agent(used={"gpus": 4})
     holders = {one.id: [Holder("/big", {"gpus": 3.0}, True), Holder("/small", {"gpus": 1.0}, True)]}
     found = asked(app(), [one], holders=holders)
     assert found.state == "waiting"
-    assert found.remedies == ("`mesos-gpu app stop /big` would free 3 GPUs on gpu1",)
+    assert found.remedies == (golden,)
 
 
-def test_room_that_nobody_alone_can_make_is_told_as_what_is_missing() -> None:
+def test_room_that_nobody_alone_can_make_is_told_as_what_is_missing(golden: Golden) -> None:
     one = agent(used={"gpus": 4})
     holders = {one.id: [Holder(f"/a{n}", {"gpus": 1.0}, True) for n in range(4)]}
-    assert asked(app(), [one], holders=holders).remedies == ("gpu1 would do with 2 GPUs more",)
+    assert asked(app(), [one], holders=holders).remedies == (golden,)
 
 
-def test_a_machine_that_lacks_nothing_would_do_with_nothing() -> None:
+def test_a_machine_that_lacks_nothing_would_do_with_nothing(golden: Golden) -> None:
     queued = QUEUED | {"order": {"members": 2, "membersThatFit": 0}}
     found = asked(app(gang={"size": 2}, instances=2), [agent("a"), agent("b")], queued=queued)
-    assert (found.headline, found.remedies) == ("/train: waiting for a gang: 0 of 2 members have a place.", ())
+    assert (found.headline, found.remedies) == (golden, ())
 
 
-def test_a_gang_with_too_few_machines_could_never_start() -> None:
+def test_a_gang_with_too_few_machines_could_never_start(golden: Golden) -> None:
     queued = QUEUED | {"order": {"members": 2, "membersThatFit": 1}}
     found = asked(app(gang={"size": 2}, instances=2), [agent("a"), agent("a")], queued=queued)
     assert found.state == "impossible"
-    assert "room for 1 of its 2 members, were they empty, and none starts alone" in found.headline
+    assert found.headline == golden
     assert "gang.onePerHost=false" in found.remedies[0]
     together = app(gang={"size": 2, "onePerHost": False}, instances=2)
     assert asked(together, [agent("a")], queued=queued).state == "waiting"
     assert asked({**together, "gpus": 3}, [agent("a")], queued=queued).state == "impossible"
 
 
-def test_gpus_scattered_over_machines_are_told() -> None:
+def test_gpus_scattered_over_machines_are_told(golden: Golden) -> None:
     agents = [agent(name, used={"gpus": 3}) for name in ("a", "b", "c")]
-    assert asked(app(), agents).remedies[0].startswith("3 GPUs are free in all, but at most 1 on one agent")
+    assert asked(app(), agents).remedies[0] == golden
 
 
 def test_an_upgrade_that_waits_for_its_own_gpus_is_blocked_and_told_how_to_go_on() -> None:
@@ -123,26 +122,26 @@ def test_an_upgrade_that_waits_for_its_own_gpus_is_blocked_and_told_how_to_go_on
     assert asked(app(instances=2), [one], holders=holders).state == "waiting"
 
 
-def test_what_marathon_says_of_a_blocked_deployment_is_passed_on() -> None:
+def test_what_marathon_says_of_a_blocked_deployment_is_passed_on(golden: Golden) -> None:
     blocker = {"app": "/train", "message": "told", "suggestion": {"upgradeStrategy": {"maximumOverCapacity": 0}}}
     found = asked(app(), [agent()], blockers=[blocker])
     assert (found.state, found.headline) == ("blocked", "told")
-    assert "app update /train --force upgradeStrategy.maximumOverCapacity=0" in found.remedies[0]
+    assert found.remedies[0] == golden
 
 
-def test_a_quota_limit_is_told() -> None:
+def test_a_quota_limit_is_told(golden: Golden) -> None:
     roles = [{"name": "ml", "quota": {"limit": {"gpus": 4.0}, "consumed": {"gpus": 3.0}}}]
     found = asked(app(), [agent()], roles=roles)
     assert found.state == "blocked"
-    assert "the role ml may have 4 gpus and has 3" in found.headline
+    assert found.headline == golden
 
 
-def test_where_there_is_room_marathons_word_is_told() -> None:
+def test_where_there_is_room_marathons_word_is_told(golden: Golden) -> None:
     one = agent()
     offer = {"offer": {"agentId": one.id}, "reason": ["AgentMaintenance"]}
     found = asked(app(), [one], queued={**QUEUED, "lastUnusedOffers": [offer]})
     assert found.state == "waiting"
-    assert "it is under maintenance" in found.headline
+    assert found.headline == golden
     assert found.document()["agents"][0]["lastOffer"] == ["AgentMaintenance"]
 
 
@@ -158,49 +157,44 @@ def test_a_marathon_without_gpu_offers_is_told() -> None:
     assert "--enable_features gpu_resources" in found.remedies[0]
 
 
-def test_where_the_master_is_silent_marathons_reasons_stand_alone() -> None:
+def test_where_the_master_is_silent_marathons_reasons_stand_alone(golden: Golden) -> None:
     offers = [{"offer": {"agentId": str(n)}, "reason": ["InsufficientGpus"]} for n in range(2)]
     found = asked(app(), queued={**QUEUED, "lastUnusedOffers": offers}, agents_known=False)
-    assert (found.state, found.headline) == ("waiting", "1 instance of /train waits: not enough GPUs in its offer (2).")
+    assert (found.state, found.headline) == ("waiting", golden)
 
 
-def test_a_drained_agent_that_would_do_is_told() -> None:
+def test_a_drained_agent_that_would_do_is_told(golden: Golden) -> None:
     found = asked(app(), [agent(deactivated=True)])
-    assert found.remedies == ("gpu1 would do: `mesos-gpu agent reactivate gpu1`",)
+    assert found.remedies == (golden,)
 
 
-def test_more_instances_than_there_is_room_for_is_told() -> None:
+def test_more_instances_than_there_is_room_for_is_told(golden: Golden) -> None:
     full = agent(used={"gpus": 4})
-    assert asked(app(instances=3), [full]).remedies[0] == (
-        "the agents have room for 2 of its 3 instances, were they empty"
-    )
+    assert asked(app(instances=3), [full]).remedies[0] == golden
 
 
-def test_what_would_keep_the_memory_of_a_part_is_told() -> None:
+def test_what_would_keep_the_memory_of_a_part_is_told(golden: Golden) -> None:
     share = app(gpus=0, cpus=99, gpuShare={"memGiB": 6, "weight": 2})
     cards = {"gpu_shared_cards": "2=GPU-a/15/watcher,3=GPU-b/4/cgroup"}
     found = asked(share, agents=[agent("a", attributes=cards)])
-    assert "6 GiB of a GPU with weight 2" in found.headline
-    assert [remedy for remedy in found.remedies if "kept by" in remedy] == [
-        "the memory of its part of a GPU would be kept by: watcher (docs/do/sharing.md, Memory)"
-    ]
+    assert found.headline == golden
+    assert found.remedies == golden
     # Agents of before do not say it, and who wants no part is not told.
     before = {"gpu_shared_cards": "2=GPU-a/15"}
     for wanted, there in ((share, before), (app(gpus=0, cpus=99), cards)):
-        assert "kept by" not in str(asked(wanted, agents=[agent("a", attributes=there)]).remedies)
+        assert asked(wanted, agents=[agent("a", attributes=there)]).remedies == golden
 
 
-def test_an_app_whose_gpus_are_put_away_says_for_whom() -> None:
+def test_an_app_whose_gpus_are_put_away_says_for_whom(golden: Golden) -> None:
     away = {"id": "a", "suspension": {"state": "suspended", "for": "/urgent", "since": "2023-01-01T00:00:00.000Z"}}
     found = asked(app(instances=2) | {"tasks": [away, {"id": "b"}]}, queued=None, running=2)
-    assert "1 of them suspended for /urgent" in found.headline
+    assert found.headline == golden
     by_hand = {"id": "b", "suspension": {"state": "suspended", "for": None, "since": "2023-01-01T00:00:00.000Z"}}
     headline = asked(app(instances=2) | {"tasks": [away, by_hand]}, queued=None, running=2).headline
-    assert "1 of them suspended for /urgent" in headline
-    assert "1 of them suspended by hand: `mesos-gpu task resume` gives GPUs again." in headline
+    assert headline == golden
 
 
-def test_an_app_says_what_agents_refused_and_of_whom_more_is_asked_than_was_done() -> None:
+def test_an_app_says_what_agents_refused_and_of_whom_more_is_asked_than_was_done(golden: Golden) -> None:
     since = {"since": "2023-01-01T00:00:00.000Z", "unanswered": 2}
     asked_for = {"id": "a", "suspension": {"state": "asked", "for": "/urgent", **since}}
     no = {"what": "suspend", "reason": "no driver.", "for": "/urgent", "at": "2023-01-01T00:00:00.000Z"}
@@ -208,19 +202,15 @@ def test_an_app_says_what_agents_refused_and_of_whom_more_is_asked_than_was_done
     stays = away | {"suspensionRefused": no | {"what": "resume", "reason": "no GPU is free"}}
     tasks = [asked_for, {"id": "b", "suspensionRefused": no}, stays]
     headline = asked(app(instances=3) | {"tasks": tasks}, queued=None, running=3).headline
-    assert headline == (
-        "/train runs: 3 of 3. 1 of them suspended for /urgent, and resumed when that needs no more. 1 of them asked "
-        "to be suspended for /urgent, and its agent has not answered so far. 1 of them could not be resumed: no GPU is "
-        "free. 1 of them could not be suspended for /urgent: no driver."
-    )
+    assert headline == golden
 
 
-def test_what_keeps_a_running_app_to_its_part_is_said_of_the_agents_that_run_it() -> None:
+def test_what_keeps_a_running_app_to_its_part_is_said_of_the_agents_that_run_it(golden: Golden) -> None:
     document = app(gpus=0, gpuShare={"memGiB": 6}, tasks=[{"id": "t", "slaveId": "A-a"}])
     there = agent("a", attributes={"gpu_shared_cards": "0=GPU-a/16/watcher"})
     elsewhere = agent("b", attributes={"gpu_shared_cards": "0=GPU-b/16/cgroup"})
     found = asked(document, [there, elsewhere], queued=None, running=1)
     assert (found.state, found.remedies) == (
         "running",
-        ("the memory of its part of a GPU is kept by: watcher (docs/do/sharing.md, Memory)",),
+        (golden,),
     )

@@ -21,6 +21,7 @@ from mesos_gpu.marathon.why.links import Given, linked, links_words
 from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.wish import wish_of
 from mesos_gpu.mesos.shares.gpu_links import LINKS_ATTRIBUTE, cards_label
+from tests.support.golden import Golden
 from tests.support.marathon.builders import SETTINGS, Run, app, container, pod, status
 
 
@@ -59,14 +60,14 @@ def tasks(*told: tuple[list[int], bool | None]) -> dict[str, Any]:
     return {"tasks": [{"host": f"h{at}", "gpuCards": {"indices": c, "nvlink": n}} for at, (c, n) in enumerate(told)]}
 
 
-def test_why_says_it_of_what_runs() -> None:
+def test_why_says_it_of_what_runs(golden: Golden) -> None:
     shown = tasks(([0, 1], True), ([1, 2], False), ([3], None))
-    assert linked(shown) == " GPUs 0+1 on h0 share NVLink; 1+2 on h1 do not all share NVLink."
+    assert linked(shown) == golden
     document = {**app("/a", gpus=2), "id": "/a", "instances": 3, "tasksRunning": 3, **shown}
     found = answer(Situation(**of_app(document, wish_of(document), None, ())))
-    assert (found.state, found.headline) == ("running", f"/a runs: 3 of 3.{linked(shown)}")
+    assert (found.state, found.headline) == ("running", golden)
     assert linked({"tasks": [{"host": "h"}]}) == linked({}) == linked({"podInstances": [{}]}) == ""
-    assert linked(tasks(*[([0, 1], True)] * 10)).endswith("7 share NVLink and so on, of 10 tasks.")
+    assert linked(tasks(*[([0, 1], True)] * 10)) == golden
 
 
 def running_pod(*cards: int) -> Run:
@@ -108,19 +109,19 @@ def test_a_pods_status_and_tasks_are_as_marathons_where_gpus_are_not_asked_for_o
     assert not any("gpuCards" in view for view in views)
 
 
-def test_why_says_it_of_a_pod_that_runs() -> None:
+def test_why_says_it_of_a_pod_that_runs(golden: Golden) -> None:
     shown = shown_of(running_pod(1, 2), cards=True)
     document = pod_document(shown["spec"], shown)
     found = answer(Situation(**of_app(document, wish_of(document), None, ())))
-    assert found.headline == "/p runs: 1 of 1. GPUs 1+2 on h0 do not all share NVLink."
+    assert found.headline == golden
     many = [{"agentHostname": "h", "gpuCards": {"indices": [0, 1], "nvlink": True}}] * 9
-    assert linked({"podInstances": many}).endswith("share NVLink and so on, of 9 instances.")
+    assert linked({"podInstances": many}) == golden
 
 
-def test_a_change_says_which_gpus_share_nvlink_where_it_starts_then() -> None:
+def test_a_change_says_which_gpus_share_nvlink_where_it_starts_then(golden: Golden) -> None:
     cards = (Given("h0", (0, 1), True), Given("h1", (3,)))
     change = Change((Step("lower", "ask for less"),), "h0, h1", cards=cards)
-    assert change.text == "ask for less, then it starts on h0, h1 (GPUs 0+1 on h0 share NVLink)"
+    assert change.text == golden
     assert change.document()["cards"][1] == {"host": "h1", "indices": [3], "nvlink": None}
     assert read_change(change.document()).cards == cards
     assert Change((), "h0").where == "h0"

@@ -8,6 +8,7 @@ import pytest
 
 from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.why.of_jobs import run_document, wish_of_run, without_wait
+from tests.support.golden import Golden
 
 RUN = {"cmd": "./train", "cpus": 1, "mem": 128, "gpus": 2}
 
@@ -31,29 +32,25 @@ def test_what_no_job_could_be_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "state", "said"),
+    ("more", "state"),
     [
-        ({"activeRuns": [active("TASK_RUNNING")]}, "running", ": 1 of 1 active runs has a task."),
-        (
-            {"activeRuns": [active("TASK_FAILED"), active("TASK_RUNNING")]},
-            "starting",
-            ": 1 of 2 active runs has a task.",
-        ),
-        ({"activeRuns": [active()]}, "starting", ": 0 of 1 active runs have one."),
-        ({}, "stopped", "none was asked for, and no schedule asks for one."),
-        ({"schedules": [{"nextRunAt": "2030"}, {"nextRunAt": "2029"}]}, "stopped", "the next run is due at 2029."),
-        ({"historySummary": {"lastFailureAt": "2", "lastSuccessAt": "1"}}, "stopped", "The last one failed, at 2."),
+        ({"activeRuns": [active("TASK_RUNNING")]}, "running"),
+        ({"activeRuns": [active("TASK_FAILED"), active("TASK_RUNNING")]}, "starting"),
+        ({"activeRuns": [active()]}, "starting"),
+        ({}, "stopped"),
+        ({"schedules": [{"nextRunAt": "2030"}, {"nextRunAt": "2029"}]}, "stopped"),
+        ({"historySummary": {"lastFailureAt": "2", "lastSuccessAt": "1"}}, "stopped"),
     ],
 )
-def test_a_job_of_which_no_run_waits(more: dict[str, Any], state: str, said: str) -> None:
+def test_a_job_of_which_no_run_waits(more: dict[str, Any], state: str, golden: Golden) -> None:
     found = without_wait({"id": "train", "run": RUN, **more})
     assert found.state == state
-    assert found.headline.endswith(said)
+    assert found.headline == golden
     assert found.remedies
 
 
-def test_a_failed_run_is_to_be_looked_at_first() -> None:
+def test_a_failed_run_is_to_be_looked_at_first(golden: Golden) -> None:
     failed = without_wait({"id": "train", "historySummary": {"lastFailureAt": "2", "lastSuccessAt": "1"}})
     assert failed.remedies[0].startswith("`mesos-gpu task log train`")
     well = without_wait({"id": "t", "historySummary": {"lastFailureAt": "1", "lastSuccessAt": "2"}})
-    assert "failed" not in well.headline
+    assert well.headline == golden

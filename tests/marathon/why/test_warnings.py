@@ -8,6 +8,7 @@ import pytest
 
 from mesos_gpu.marathon.why.smoke import ends_at_once
 from mesos_gpu.marathon.why.warnings import warnings
+from tests.support.golden import Golden
 from tests.support.marathon.why import agent, app
 
 
@@ -60,8 +61,8 @@ def said(document: dict[str, Any], agents: Any) -> str:
     return "\n".join(warnings(document, agents))
 
 
-def test_a_smoke_test_is_told_that_it_never_ends() -> None:
-    assert "again each time" in said(app(cmd="nvidia-smi"), None)
+def test_a_smoke_test_is_told_that_it_never_ends(golden: Golden) -> None:
+    assert said(app(cmd="nvidia-smi"), None) == golden
     assert said(app(cmd="nvidia-smi", instances=0), None) == ""
 
 
@@ -84,33 +85,27 @@ def test_gpus_in_an_image_that_may_lack_the_driver_are_told_with_the_line_that_h
     assert len(found) == told
 
 
-@pytest.mark.parametrize(("brings", "said"), [(True, ""), (False, "does not ask for the NVIDIA driver"), (None, "")])
-def test_what_an_agent_says_of_an_image_counts_more_than_its_name(brings: bool | None, said: str) -> None:
+@pytest.mark.parametrize("brings", [True, False, None])
+def test_what_an_agent_says_of_an_image_counts_more_than_its_name(brings: bool | None) -> None:
     app = {"id": "/a", "cmd": "sleep 9", "gpus": 1, "container": {"docker": {"image": "gpu-tools:1"}}}
     found = [text for text in warnings(app, None, brings_driver=brings) if "com.nvidia.volumes.needed" in text]
-    assert bool(found) == bool(said)
-    assert all(said in text for text in found)
+    assert len(found) == (brings is False)
     plain = {**app, "container": {"docker": {"image": "ubuntu"}}}
-    told = [text for text in warnings(plain, None, brings_driver=brings) if "NVIDIA driver" in text]
-    assert bool(told) == (brings is not True)
+    told = [text for text in warnings(plain, None, brings_driver=brings) if "com.nvidia.volumes.needed" in text]
+    assert len(told) == (brings is not True)
 
 
-def test_an_app_that_fits_nowhere_is_told_with_what_would_do() -> None:
-    text = said(app(gpus=9), [agent()])
-    assert "No agent could ever run /train" in text
-    assert "ask for at most 4 GPUs" in text
+def test_an_app_that_fits_nowhere_is_told_with_what_would_do(golden: Golden) -> None:
+    assert said(app(gpus=9), [agent()]) == golden
 
 
-def test_a_gang_that_needs_more_machines_is_told_before_it_is_sent() -> None:
+def test_a_gang_that_needs_more_machines_is_told_before_it_is_sent(golden: Golden) -> None:
     (told,) = warnings(app(instances=2, gang={"size": 2}), [agent()])
-    assert told.startswith(
-        "/train: the agents have room for 1 of its 2 members, were they empty, and none starts alone"
-    )
-    assert "It will wait.\n  `mesos-gpu app update /train gang.onePerHost=false`" in told
+    assert told == golden
 
 
-def test_an_app_of_which_only_some_instances_fit_is_told() -> None:
-    assert "room for 2 of its 3 instances" in said(app(instances=3), [agent()])
+def test_an_app_of_which_only_some_instances_fit_is_told(golden: Golden) -> None:
+    assert said(app(instances=3), [agent()]) == golden
 
 
 @pytest.mark.parametrize(
@@ -124,27 +119,23 @@ def test_an_app_of_which_only_some_instances_fit_is_told() -> None:
     ],
 )
 def test_an_update_that_could_not_finish_is_told(document: dict[str, Any], told: bool) -> None:
-    text = said(document, [agent()])
-    assert ("an update of it could not finish" in text) == told
-    assert ('"minimumHealthCapacity": 0.5' in text) == told
+    assert ('"minimumHealthCapacity": 0.5' in said(document, [agent()])) == told
 
 
 @pytest.mark.parametrize(
-    ("changes", "agents", "words"),
+    ("changes", "agents"),
     [
-        ({}, [agent()], "the agents have no GPUs for both (it uses 4 GPUs)."),
-        ({"gpus": 1, "cpus": 4}, [agent()], "the agents have no CPUs for both (it uses 8 CPUs)."),
-        ({"gpus": 1, "mem": 8192}, [agent()], "the agents have no memory for both"),
-        ({"cpus": 4}, [agent()], "the agents have no CPUs and no GPUs for both (it uses 8 CPUs, 4 GPUs)."),
-        (
-            {"gpus": 1, "constraints": [["hostname", "MAX_PER", "2"]]},
-            [agent()],
-            "the agents have no room for both. Say",
-        ),
+        ({}, [agent()]),
+        ({"gpus": 1, "cpus": 4}, [agent()]),
+        ({"gpus": 1, "mem": 8192}, [agent()]),
+        ({"cpus": 4}, [agent()]),
+        ({"gpus": 1, "constraints": [["hostname", "MAX_PER", "2"]]}, [agent()]),
     ],
 )
-def test_what_an_update_would_lack_is_told_by_its_name(changes: dict[str, Any], agents: list[Any], words: str) -> None:
-    assert words in said(app(instances=2, **changes), agents)
+def test_what_an_update_would_lack_is_told_by_its_name(
+    changes: dict[str, Any], agents: list[Any], golden: Golden
+) -> None:
+    assert said(app(instances=2, **changes), agents) == golden
 
 
 def test_what_cannot_be_known_is_not_warned_of() -> None:
