@@ -76,6 +76,7 @@ class NvidiaGpuIsolator(Holdings):
         checkpoints.claim(self)
         try:
             self._hold_recorded(())
+            self._block()
         except BaseException:
             checkpoints.close()
             raise
@@ -116,7 +117,7 @@ class NvidiaGpuIsolator(Holdings):
         """
         claimed, gone = gpus_of(gpus), lost_gpus_of(lost)
         if self._starting:
-            self._hold_recorded(claimed)
+            self._hold_recorded(claimed)  # blocks no GPU until this one is lent
         super().lend(name, claimed, gone)
 
     @serial
@@ -352,7 +353,6 @@ class NvidiaGpuIsolator(Holdings):
                 ) from error
             gone.put(container_id, lost(was_held, gpus))
         self._pool, self._lost = pool, gone
-        self._block()
 
     def _undo_prepare(self, container_id: ContainerId, gpus: frozenset[Gpu]) -> None:
         """Remove a record that may have been written; if that fails, hold the GPUs so that the record stays true."""

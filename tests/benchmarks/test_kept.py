@@ -89,6 +89,7 @@ print("it says much")
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A benchmark whose ratio is 1 in baseline.json; the file that is returned has those of its next runs."""
     (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__init__.py").touch()
     (tmp_path / "benchmarks" / "mine.py").write_text(BENCH)
     (tmp_path / "benchmarks" / "kept").symlink_to(ROOT / "benchmarks" / "kept")
     baseline = tmp_path / "baseline.json"

@@ -21,8 +21,10 @@ from mesos_gpu.agent.flags import FLAGS as AGENT_FLAGS
 from mesos_gpu.agent.gpus import care
 from mesos_gpu.agent.running import probes
 from mesos_gpu.errors import MesosGpuError, Unavailable
+from mesos_gpu.file_locks import HeldLock, hold
 from mesos_gpu.gpu.device import Gpu, HealthEvent
 from mesos_gpu.gpu.null import NullDriver
+from mesos_gpu.isolator import record_folder
 from mesos_gpu.marathon import configuration as marathon_configuration
 from mesos_gpu.marathon import service as marathon_service
 from mesos_gpu.marathon.engine.election import EXIT_LEADERSHIP_LOST, EXIT_ZOOKEEPER_LOST
@@ -369,6 +371,14 @@ class Cluster:
             # A lock is the kernel's to let go of when a process dies; two runs of one service never overlap here.
             return os.open("/dev/null", os.O_RDONLY)
 
+        def hold_until_death(path: Path) -> HeldLock | None:
+            # Nothing waits: a process that was killed has released its locks at once.
+            lock = hold(path, 0.0)
+            process = PROCESS.get()
+            if lock is not None and process is not None:
+                process.at_end.append(lock.close)
+            return lock
+
         async def probe(asked: Probe, namespace: int | None = None) -> Result:
             try:
                 connecting = world.network.connect(asyncio.Protocol, asked.address, asked.port)
@@ -392,6 +402,7 @@ class Cluster:
             (opening, "read_boot_id", lambda: here().host.boot_id),
             (machine_gpus, "open_driver", lambda *_, **__: self._driver(here().host)),
             (opening, "_lock", no_lock),
+            (record_folder, "hold", hold_until_death),
             (Syncing, "begin_threads", lambda self: None),
             (opening, "open_cards", lambda *_: None),
             (care, "DriverThread", _Thread),

@@ -250,7 +250,8 @@ async def test_a_state_moves_from_a_file_to_zookeeper_and_back(
     await alone.start()
     await master.next_subscription()
     await alone.call("POST", "/v2/apps", app())
-    framework_id = (await alone.call("GET", "/v2/info"))["frameworkId"]
+    while (framework_id := (await alone.call("GET", "/v2/info"))["frameworkId"]) is None:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)  # the answer to the subscription is on its way
     database = str(tmp_path / "marathon.db")
 
     async def copied(source: str, target: str) -> tuple[int | None, str]:
