@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
+from mesos_gpu.isolator import record_folder
 from tests.sim.cards import amounts
 from tests.sim.http import request
 
@@ -143,7 +144,7 @@ def left_behind(cluster: Cluster) -> Iterator[str]:
         for kept in ("shares", "share_tables"):
             there = sorted((folder / kept).glob("*")) if (folder / kept).is_dir() else []
             for path in there:
-                if path.stem not in running:
+                if path.stem not in running and path.name != record_folder.LOCK:
                     yield f"{path.name} is left in {kept} of {name}"
         for path, key in ((folder / "turns" / "rules.json", "containers"), (folder / "suspended.json", None)):
             entries = json.loads(path.read_bytes()) if path.exists() else {}
