@@ -62,8 +62,10 @@ class Shell:
 
     def close(self) -> None:
         assert self._bash.stdin is not None
+        assert self._bash.stdout is not None
         self._bash.stdin.close()
         self._bash.wait(60)
+        self._bash.stdout.close()
 
 
 @contextlib.contextmanager
