@@ -88,8 +88,11 @@ def remove_schedule(draft: Draft, event: RemoveSchedule) -> None:
 
 
 def start_run(draft: Draft, event: StartRun) -> None:
-    """Start a run now. Raises NotFound."""
-    job_progress.start(draft, _existing(draft, event.job_id), event.run_id, start_by_s=None)
+    """Start a run now. Raises NotFound, or Conflict where the job already has a run of that id."""
+    job = _existing(draft, event.job_id)
+    if event.run_id in job.runs:
+        raise Conflict(f"Job '{job.id}' already has a run '{event.run_id}'")
+    job_progress.start(draft, job, event.run_id, start_by_s=None)
 
 
 def stop_run(draft: Draft, event: StopRun) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mesos_gpu.errors import InvalidApp
+from mesos_gpu.errors import Conflict, InvalidApp
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.model.job import read_job, read_schedule
 from mesos_gpu.marathon.model.jobs import History, Job, Schedule, new_run_id, run_of, run_spec_id
@@ -142,6 +142,17 @@ def test_a_run_that_ends_well_is_a_success_and_leaves_nothing() -> None:
     assert run.state.lasting.instances == {}
     assert run.launch() == []
     assert run.job.history.succeeded[0].tasks[0].state == "TASK_FINISHED"
+
+
+def test_no_two_runs_of_a_job_have_one_id() -> None:
+    run = Run(settings=SETTINGS)
+    run.subscribe()
+    run.do(PutJob(job("j")))
+    run.do(StartRun("j", "Ra"))
+    before = run.state
+    with pytest.raises(Conflict):
+        run.do(StartRun("j", "Ra"), after_s=1.0)
+    assert run.state.jobs == before.jobs
 
 
 @pytest.mark.parametrize("end", ["TASK_FAILED", "TASK_KILLED", "TASK_LOST", "TASK_ERROR", "TASK_GONE_BY_OPERATOR"])
