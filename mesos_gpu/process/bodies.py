@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from typing import TypeVar
 from urllib.parse import parse_qsl
 
+import msgspec
 from aiohttp import web
 
 from mesos_gpu.errors import BadInput
@@ -16,6 +18,9 @@ MAX_ALL = 256 * 1024 * 1024
 MAX_FIELDS = 1000
 MAX_VALUES = 500_000
 """Values in JSON, counted by what stands between them: each costs its reader much more than its bytes."""
+
+
+T = TypeVar("T")
 
 
 class TooMuch(Exception):
@@ -104,7 +109,7 @@ async def _decompressed(request: web.Request, body: bytes) -> bytes:
         return body
     if encoding not in _WINDOW_BITS:
         raise web.HTTPUnsupportedMediaType(
-            text=f"415 Unsupported Media Type. Content-Encoding '{encoding[:64]}' is not gzip, deflate or identity."
+            text=f"415 Unsupported Media Type. Content-Encoding {encoding[:64]!a} is not gzip, deflate or identity."
         )
     limit = request.client_max_size
     try:
@@ -154,6 +159,19 @@ def check_values(body: bytes) -> None:
     """Refuse JSON of more than MAX_VALUES values, by its commas and colons, those of texts too. Raises BadInput."""
     if body.count(b",") + body.count(b":") > MAX_VALUES:
         raise BadInput(f"The body has more than {MAX_VALUES} values; send them in several requests.")
+
+
+def parsed(body: bytes, kind: type[T]) -> T:
+    """Return a body's JSON as a value of a type, `object` for any. Raises BadInput with the parser's message.
+
+    msgspec raises two more kinds of errors than its own: for text that is not UTF-8, and for what is nested more deeply
+    than the interpreter may recurse.
+    """
+    check_values(body)
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"Failed to parse body into JSON: {error}") from None
 
 
 async def read_form(request: web.Request) -> dict[str, str]:

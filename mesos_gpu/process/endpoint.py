@@ -18,6 +18,7 @@ from mesos_gpu.mesos import libprocess
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.process.connections import Connections, Listener
 from mesos_gpu.process.front import Front
+from mesos_gpu.process.http import SHORT_REFUSALS
 from mesos_gpu.process.links import Links, close_all
 from mesos_gpu.process.peers import is_same_user
 from mesos_gpu.process.secure.tls import BACKLOG, Tls, TlsListener
@@ -83,11 +84,11 @@ class Endpoint:
         scheme = "http" if self._tls is None else "https"
         return f"{scheme}://{self._advertise_ip}:{self._advertise_port or self.port}"
 
-    async def start(self, app: web.Application, socket_path: Path | None = None) -> None:
+    async def start(self, app: web.Application, socket_path: Path | None = None, *, socket_mode: int = 0o666) -> None:
         """Listen, and serve `app` to whoever speaks HTTP; `socket_path` is a second way in, for this machine alone.
 
-        There nothing is encrypted, and whoever sees that file may use it, as every user of the machine may use a port
-        of the loopback. Raises Unavailable when the port, or the file, cannot be had.
+        There nothing is encrypted. By default whoever sees that file may use it, as every user of the machine may use
+        a port of the loopback. Raises Unavailable when the port, or the file, cannot be had.
         """
         runner = web.AppRunner(
             app,
@@ -99,6 +100,7 @@ class Endpoint:
             auto_decompress=False,  # bodies are decompressed, and bounded, in bodies.py
         )
         app.on_shutdown.append(close_streams)
+        logging.getLogger("aiohttp.server").addFilter(SHORT_REFUSALS)
         await runner.setup()
         http = runner.server
         if http is None:
@@ -112,7 +114,7 @@ class Endpoint:
         if socket_path is not None:
             self._socket_path = socket_path
             try:
-                listening = _unix_socket(socket_path)
+                listening = _unix_socket(socket_path, socket_mode)
                 listening.listen(BACKLOG)
                 self._plain.append(Listener(listening, lambda: self._front(http), self._connections))
             except OSError as error:
@@ -228,8 +230,8 @@ class Endpoint:
             local.on_exited(to)
 
 
-def _unix_socket(path: Path) -> socket.socket:
-    """Return a socket at a path, in the place of what was left there, for every user. Raises OSError."""
+def _unix_socket(path: Path, mode: int) -> socket.socket:
+    """Return a socket at a path, in the place of what was left there. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -237,7 +239,7 @@ def _unix_socket(path: Path) -> socket.socket:
     try:
         # The kernel takes no more than 107 characters for the place of a socket, and folders may be longer.
         made.bind(f"/proc/self/fd/{folder}/{path.name}")
-        path.chmod(0o666)
+        path.chmod(mode)
     except BaseException:
         made.close()
         raise

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
-from mesos_gpu.errors import BadInput
-from mesos_gpu.process.bodies import BODIES, Bodies, TooMuch, check_values, front_of, read_body
+from mesos_gpu.process.bodies import BODIES, Bodies, TooMuch, front_of, parsed, read_body
 from mesos_gpu.process.front import Use
 from mesos_gpu.process.streams import EventStream, track_streams
 
@@ -27,14 +28,16 @@ __all__ = [
 
 MAX_REQUEST = 64 * 1024 * 1024
 """Bytes in the largest request body we read."""
+MAX_REASON = 200
+"""Characters that the log repeats of what was wrong with a request."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _encoder = msgspec.json.Encoder()
 _CALLBACK = re.compile(r"^[A-Za-z_$][\w$.]*$")
 
 
-def make_app() -> web.Application:
-    """Return an application ready for EventStream and for bodies up to MAX_REQUEST."""
-    app = web.Application(client_max_size=MAX_REQUEST, middlewares=[_bounded])
+def make_app(max_request: int = MAX_REQUEST) -> web.Application:
+    """Return an application ready for EventStream and for bodies of up to `max_request` bytes."""
+    app = web.Application(client_max_size=max_request, middlewares=[_bounded])
     app[BODIES] = Bodies()
     app.on_response_prepare.append(_headers_as_mesos)
     track_streams(app)
@@ -51,11 +54,13 @@ async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse
         # From Python 3.12 on aiohttp runs a handler at once, and then the next one if the first did not have to wait:
         # who sends thousands of requests in one go would keep everybody else waiting.
         await asyncio.sleep(0)
-        if (request.content_length or 0) > MAX_REQUEST:
-            raise web.HTTPRequestEntityTooLarge(MAX_REQUEST, request.content_length or 0)
+        if (request.content_length or 0) > request.client_max_size:
+            raise web.HTTPRequestEntityTooLarge(request.client_max_size, request.content_length or 0)
         return await handler(request)
     except web.HTTPRequestEntityTooLarge:
-        response = error_response(413, f"413 Request Entity Too Large. At most {MAX_REQUEST} bytes are read.")
+        response = error_response(
+            413, f"413 Request Entity Too Large. At most {request.client_max_size} bytes are read."
+        )
         response.force_close()
         return response
     except ConnectionError:
@@ -67,6 +72,23 @@ async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse
     finally:
         if front is not None:
             front.begin(Use.IDLE)
+
+
+class _ShortRefusals(logging.Filter):
+    """Logs a request that is not HTTP as one line: it is no error of this program, and a port scan sends many."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Rewrite aiohttp's record of such a request, which is an error with a traceback."""
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            why = " ".join(error.message.split())[:MAX_REASON]
+            record.msg, record.args = f"{record.getMessage()}: {error.code}, {why!r}", ()
+            record.levelno, record.levelname = logging.INFO, "INFO"
+            record.exc_info = record.exc_text = None
+        return True
+
+
+SHORT_REFUSALS = _ShortRefusals()
 
 
 async def _headers_as_mesos(request: web.Request, response: web.StreamResponse) -> None:
@@ -99,15 +121,11 @@ def encoded_json_response(body: bytes, *, request: web.Request | None = None, st
 
 
 def error_response(status: int, text: str) -> web.Response:
-    """Answer with plain text, as Mesos explains every refusal."""
-    return web.Response(status=status, body=text.encode(), headers={"Content-Type": "text/plain; charset=utf-8"})
+    """Answer with plain text, as Mesos explains every refusal; a request's bytes that are no UTF-8 are escaped."""
+    body = text.encode(errors="backslashreplace")
+    return web.Response(status=status, body=body, headers={"Content-Type": "text/plain; charset=utf-8"})
 
 
 async def read_json(request: web.Request) -> Any:
-    """Return the request's JSON body. Raises BadInput with the parser's words."""
-    body = await read_body(request)
-    check_values(body)
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"Failed to parse body into JSON: {error}") from None
+    """Return the request's JSON body. Raises BadInput with the parser's message."""
+    return parsed(await read_body(request), object)

@@ -17,7 +17,7 @@ from mesos_gpu.images.progress import Progress
 from mesos_gpu.isolator.injection import should_inject
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
-from mesos_gpu.process.bodies import read_body
+from mesos_gpu.process.bodies import parsed, read_body
 from mesos_gpu.process.http import error_response, json_response
 from mesos_gpu.process.operator_frame import Handler, only
 from mesos_gpu.process.requests import JSON
@@ -144,10 +144,7 @@ def _line(document: Document) -> bytes:
 async def _body(request: web.Request, kind: type[Body]) -> Body:
     if request.content_type != JSON:
         raise web.HTTPUnsupportedMediaType(text=f"Expecting 'Content-Type' of {JSON}")
-    try:
-        return msgspec.json.decode(await read_body(request) or b"{}", type=kind)
-    except msgspec.DecodeError as error:
-        raise BadInput(f"The request's body is not understood: {error}") from None
+    return parsed(await read_body(request) or b"{}", kind)
 
 
 def _from_here(handler: Handler) -> Handler:

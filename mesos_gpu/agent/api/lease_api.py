@@ -24,8 +24,7 @@ from mesos_gpu.gpu.health import WITHDRAWN
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
-from mesos_gpu.process.bodies import read_body
-from mesos_gpu.process.http import json_response
+from mesos_gpu.process.http import json_response, read_json
 from mesos_gpu.process.operator_frame import Handler
 from mesos_gpu.process.requests import method_not_allowed
 
@@ -65,11 +64,11 @@ class LeaseApi:
                 return json_response(desk.handed(desk.lender.get(named)), request=request)
             case "POST", False:
                 _check_local(request)
-                lease = self._lend(desk, await _document(request), self._viewer_of(request))
+                lease = self._lend(desk, await read_json(request), self._viewer_of(request))
                 return _answer(201, desk, lease)
             case "PUT", True:
                 _check_local(request)
-                document = await _document(request)
+                document = await read_json(request)
                 if not isinstance(document, Mapping):
                     raise BadInput('what is to be watched is told with a JSON object such as {"pid": 4711}')
                 return _answer(200, desk, desk.lender.watch_too(named, read_watch(document)))
@@ -123,13 +122,6 @@ def _check_local(request: web.Request) -> None:
     """Refuse who comes from another machine; a domain socket has no address. Raises Forbidden."""
     if not is_from_here(request, socket=True):
         raise Forbidden("GPUs are lent to holders on this machine only.")
-
-
-async def _document(request: web.Request) -> object:
-    try:
-        return msgspec.json.decode(await read_body(request))
-    except msgspec.DecodeError as error:
-        raise BadInput(f"the body is not JSON: {error}") from None
 
 
 def _answer(status: int, desk: LendingDesk, lease: Lease) -> web.Response:

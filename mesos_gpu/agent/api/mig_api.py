@@ -15,7 +15,7 @@ from mesos_gpu.agent.views.state_json import promised_gpus
 from mesos_gpu.errors import BadInput, Conflict, DeviceError, Forbidden, NotFound
 from mesos_gpu.gpu.mig_layout import MigPlan, plan_shown
 from mesos_gpu.mesos.security.viewing import Viewer
-from mesos_gpu.process.bodies import read_body
+from mesos_gpu.process.bodies import parsed, read_body
 from mesos_gpu.process.http import json_response
 from mesos_gpu.process.operator_frame import Handler, only
 
@@ -47,8 +47,8 @@ class MigApi:
         if keeper is None:
             raise NotFound("this agent gives no MIG instances: start it with --mig_strategy=single")
         try:
-            asked = msgspec.json.decode(await read_body(request), type=MigAsked)
-        except msgspec.DecodeError as error:
+            asked = parsed(await read_body(request), MigAsked)
+        except BadInput as error:
             raise BadInput(f'say {{"gpu": "0", "profiles": "3g.20gb,2x1g.5gb"}}: {error}') from None
         try:
             made = await self._made(keeper, asked)

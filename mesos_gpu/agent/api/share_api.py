@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +17,7 @@ from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.viewing import Viewer
-from mesos_gpu.process.http import error_response, json_response
+from mesos_gpu.process.http import error_response, json_response, read_json
 from mesos_gpu.process.operator_frame import Handler, only
 
 log = logging.getLogger(__name__)
@@ -80,10 +79,7 @@ class ShareApi:
 
 
 async def _object(request: web.Request) -> dict[str, Any]:
-    try:
-        document = json.loads(await request.read())
-    except ValueError:
-        raise BadInput("the body is not JSON") from None
+    document = await read_json(request)
     if not isinstance(document, dict):
         raise BadInput("the body must be an object in { }")
     return document

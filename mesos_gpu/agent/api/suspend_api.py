@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 
 from aiohttp import web
@@ -16,7 +15,7 @@ from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.viewing import Viewer
-from mesos_gpu.process.http import error_response, json_response
+from mesos_gpu.process.http import error_response, json_response, read_json
 from mesos_gpu.process.operator_frame import Handler, only
 
 
@@ -65,10 +64,7 @@ def _shown(suspender: Suspender) -> list[Document]:
 
 
 async def _container(request: web.Request) -> ContainerId:
-    try:
-        document = json.loads(await request.read())
-    except ValueError:
-        raise BadInput("the body is not JSON") from None
+    document = await read_json(request)
     container = document.get("container_id") if isinstance(document, dict) else None
     if not isinstance(container, str) or not container:
         raise BadInput('say which container: {"container_id": "..."}')

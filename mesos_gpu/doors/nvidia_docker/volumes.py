@@ -7,18 +7,23 @@ containers/podman `libpod/plugin/volume_api.go`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from mesos_gpu.doors.nvidia_docker.inventory import json_line
 
 ACCEPTED = ("application/vnd.docker.plugins.v1.1+json", "application/vnd.docker.plugins.v1.2+json")
 VOLUME, MOUNTPOINT = "nvidia_driver", "/usr/local/nvidia"
 _NAME = re.compile(r"([a-zA-Z0-9_.-]+)_([0-9][0-9A-Za-z.-]*)")
-_PANIC = "internal error, check logs for details\n"
+
+
+class _Request(msgspec.Struct, frozen=True):
+    Name: str = ""
+    ID: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +62,10 @@ def answer(
     if method != "POST" or path not in _CALLS:
         return Answer(404, "404 page not found\n")
     try:
-        request = json.loads(body) if body.strip() else {}
-        name = str(request.get("Name", ""))
-        holder = str(request.get("ID", ""))
-    except (ValueError, AttributeError):
-        return Answer(500, _PANIC)
+        request = msgspec.json.decode(body or "{}", type=_Request)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        return Answer(400, f"the body is not a request of this protocol: {error}\n")
+    name, holder = request.Name, request.ID
 
     def said(document: dict[str, Any], **more: str) -> Answer:
         failed = document.get("Err") is not None

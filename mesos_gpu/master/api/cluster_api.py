@@ -201,7 +201,7 @@ class _NotJson(BadInput):
 def _json(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         raise _NotJson(json_problem(text.encode())) from None
 
 

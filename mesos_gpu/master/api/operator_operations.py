@@ -73,7 +73,7 @@ def handlers(engine: Engine) -> dict[str, Callable[[web.Request], Awaitable[web.
 def _resources(text: str) -> list[Document]:
     try:
         documents = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         raise ProtocolError(str(error)) from None
     if not isinstance(documents, list):
         raise ProtocolError("it is not a JSON array")

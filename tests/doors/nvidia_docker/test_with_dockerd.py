@@ -34,7 +34,7 @@ class Plugin:
         program = [sys.executable, "-m", "mesos_gpu.doors.nvidia_docker.plugin", *words]
         self.process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
-        found = re.search(r"'127.0.0.1', (\d+)", self.process.stderr.readline())
+        found = re.search(r"http://127.0.0.1:(\d+)", self.process.stderr.readline())
         assert found is not None
         self.port = int(found[1])
 

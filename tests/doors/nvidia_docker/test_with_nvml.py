@@ -117,7 +117,7 @@ async def test_info_and_status_are_the_golden_texts_and_uvm_is_loaded_before(mac
     try:
         assert process.stderr is not None
         assert worker.stdout is not None
-        port = re.search(r"'127.0.0.1', (\d+)", process.stderr.readline())
+        port = re.search(r"http://127.0.0.1:(\d+)", process.stderr.readline())
         assert port is not None
         assert (machine.folder / "calls").read_text().splitlines()[1:] == ["-u -c=0"], "as the original calls it"
         assert worker.stdout.readline() == "\n"
