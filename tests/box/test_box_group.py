@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pwd
+import re
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +19,7 @@ import requests
 from marathon_cli.connection.box import BoxLogin, box_login, find_marathon
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.local.record import Records
+from mesos_gpu.mesos.messages import enum_names
 from tests.support.box.live import LiveBox, nothing_left
 from tests.support.box.users import as_user
 
@@ -173,6 +175,46 @@ def test_a_member_sees_himself_and_changes_nothing_of_the_box(closed: LiveBox) -
             if b"}}" in said:
                 break
     assert b"Not authorized to register framework" in said
+
+
+SECRETS = ("confidential-name", "confidential-command", "confidential-value", "confidential-label")
+"""Parts of what a member runs that no other member may read."""
+
+
+def listed(url: str, auth: tuple[str, str]) -> Iterator[str]:
+    """Yield the endpoints that a master or an agent lists, with what some of them ask for."""
+    help_text = requests.get(f"{url}/help", auth=auth, timeout=60).text
+    names = re.findall(r"^/(\S+)$", help_text, re.MULTILINE)
+    assert "state" in names
+    yield from names
+    yield from (f"{name}?jsonp=f" for name in names)
+    yield from ("tasks?limit=1000", "frameworks?all=true", "containers?show_nested=true&show_standalone=true")
+
+
+def test_nothing_that_a_member_can_read_tells_what_another_runs(closed: LiveBox) -> None:
+    nobody, other = Member(closed, NOBODY), Member(closed, OTHER)
+    name, command, value, label = SECRETS
+    more = {"env": {"TOKEN": value}, "labels": {"label": label}, "gpus": 1}
+    other.run(closed, name, f"echo {command}", **more)
+    status = closed.status()
+    services = {"master": status["master"]["url"], "agent": status["agents"][0]["url"]}
+
+    def told(auth: tuple[str, str]) -> dict[str, set[str]]:
+        """Return which of the secrets each place shows to somebody."""
+        found: dict[str, set[str]] = {}
+        for service, url in services.items():
+            answers = {path: requests.get(f"{url}/{path}", auth=auth, timeout=60) for path in listed(url, auth)}
+            calls = enum_names(f"mesos.v1.{service}.Call.Type")
+            for call in (one for one in calls if one.startswith("GET_")):
+                answers[call] = requests.post(f"{url}/api/v1", json={"type": call}, auth=auth, timeout=60)
+            for path, answer in answers.items():
+                found[f"{service} {path}"] = {secret for secret in SECRETS if secret in answer.text}
+        return found
+
+    owner = told(("box", (closed.work_dir / "access" / "secret").read_text()))
+    assert len([place for place, secrets in owner.items() if secrets]) > 10, "the owner sees all in many places"
+    assert {place: secrets for place, secrets in told(nobody.auth).items() if secrets} == {}
+    requests.delete(f"{other.marathon}/v2/apps/{name}?force=true", auth=other.auth, timeout=60)
 
 
 def test_who_is_no_member_is_not_let_in(closed: LiveBox) -> None:

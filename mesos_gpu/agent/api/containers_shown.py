@@ -17,7 +17,7 @@ from mesos_gpu.container.spec.nesting import is_nested, top_level
 from mesos_gpu.errors import NotFound
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
+from mesos_gpu.mesos.security.viewing import Viewer
 from mesos_gpu.process.http import json_response
 
 
@@ -42,10 +42,10 @@ class ContainersShown:
         return json_response(shown, request=request)
 
     async def statistics(self, request: web.Request) -> web.Response:
-        """Answer /monitor/statistics, of executors alone."""
+        """Answer /monitor/statistics, of executors alone, as far as the client may see these; Mesos shows all."""
         shown = [
             {**executor_line(task), "statistics": statistics, "gpus": await self._gpus.usage_of(name)}
-            async for task, name, statistics in self._look(False, False, EVERYBODY)
+            async for task, name, statistics in self._look(False, False, self._viewer_of(request))
             if task is not None
         ]
         return json_response(shown, request=request)
