@@ -26,6 +26,7 @@ from mesos_gpu.agent.devices.settings import DeviceSettings
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.agent.disk.collector import Collector
 from mesos_gpu.agent.disk.recovery import Recovered, recover
+from mesos_gpu.agent.disk.volumes import check_owners
 from mesos_gpu.agent.fetch.fetch_cache import FetchCache
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
@@ -414,8 +415,10 @@ def _with_reservations(found: Recovered, info: Document) -> Recovered:
 def _be_alone(configuration: Configuration, closing: AsyncExitStack) -> None:
     """Have the work_dir, and the numbers of containers' users, until the agent is closed. Raises Conflict."""
     closing.callback(os.close, _lock(configuration.work_dir))
-    if configuration.tasks.users is not None:
-        closing.enter_context(claimed(configuration.tasks.users.whole, configuration.runtime_dir))
+    users = configuration.tasks.users
+    if users is not None:
+        closing.enter_context(claimed(users.whole, configuration.runtime_dir))
+    check_owners(configuration.work_dir, None if users is None else users.disk)
 
 
 def _lock(work_dir: Path) -> int:

@@ -131,6 +131,14 @@ def test_numbers_of_containers_may_be_those_of_a_subordinate_user(tmp_path: Path
     assert open_user_namespaces("mesos-gpu", root=tmp_path) == expected
     assert open_user_namespaces("mesos-gpu:mesos-gpu", root=tmp_path) == expected
     assert open_user_namespaces("root", root=tmp_path) == IdPool(IdRange(1_900_000_000, 65536))
+    assert open_user_namespaces("1879048192:131072", root=tmp_path) == IdPool(IdRange(1_879_048_192, 131_072))
+    for name in ("subuid", "subgid"):
+        with (tmp_path / "etc" / name).open("a") as file:
+            file.write("alice:1879113728:65536\n")
+        for text in ("1879048192:131072", "default"):
+            with pytest.raises(BadFlag, match="alice"):
+                open_user_namespaces(text, root=tmp_path)
+        (tmp_path / "etc" / name).write_text("mesos-gpu:1879048192:1048576\n0:1900000000:65536\n")
     with pytest.raises(BadFlag) as refused:
         open_user_namespaces("nobodys", root=tmp_path)
     assert str(refused.value) == golden

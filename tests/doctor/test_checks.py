@@ -144,7 +144,7 @@ def agent(gpus: float = 1, withdrawn: tuple[str, ...] = (), **flags: str) -> Run
         (agent(isolation=FLAGS["isolation"] + ",gpu/nvidia"), "problem"),
         (agent(isolation="cgroups/all,gpu/nvidia,filesystem/linux"), "warning"),
         (agent(same_user_peers="false"), "note"),
-        (agent(userns_remap="100000:65536"), "ok"),
+        (agent(userns_remap="1879048192:65536"), "ok"),
         (agent(nvidia_gpu_devices="0,1"), "problem"),
         (agent(resources="cpus:4;gpus:2"), "problem"),
         (agent(resources="gpus(ml):1;gpus:1", nvidia_gpu_devices="0"), "problem"),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import threading
 import uuid
 from collections.abc import Collection
 from pathlib import Path
 
-from mesos_gpu.agent.disk.checkpoints import sync_folder
+from mesos_gpu.agent.disk.checkpoints import sync_folder, write_atomic
 from mesos_gpu.agent.model.paths import volume_path
+from mesos_gpu.container.spec.user_namespace import IdRange, read_range
+from mesos_gpu.errors import Conflict
 from mesos_gpu.mesos.ids import Role
 
 log = logging.getLogger(__name__)
@@ -18,6 +21,8 @@ log = logging.getLogger(__name__)
 VOLUME_MODE = 0o755
 DISCARDED = ".discarded"
 """What is being deleted; beside `roles`, so that a rename gets it there."""
+OWNERS = Path("meta", "userns_remap")
+"""Below the work_dir: the host's numbers that files of containers' users have, FIRST:COUNT."""
 
 
 class Volumes:
@@ -74,3 +79,26 @@ class Volumes:
 def _delete_all(folder: Path) -> None:
     for entry in list(folder.iterdir()):
         shutil.rmtree(entry, ignore_errors=True)
+
+
+def check_owners(work_dir: Path, ids: IdRange | None) -> None:
+    """Take note of the numbers that files of containers' users have from now on; None: there are no user namespaces.
+
+    Raises Conflict when a file of a persistent volume has a number of an earlier --userns_remap: no user of the
+    containers to come would be its owner.
+    """
+    record = work_dir / OWNERS
+    before = read_range(text) if record.exists() and (text := record.read_text().strip()) else None
+    if before is not None and before != ids:
+        for folder, _, names in os.walk(work_dir / "volumes" / "roles"):
+            for path in (Path(folder), *(Path(folder, name) for name in names)):
+                status = path.lstat()
+                if status.st_uid in before or status.st_gid in before:
+                    now = "without --userns_remap" if ids is None else f"with files' owners in {ids}"
+                    raise Conflict(
+                        f"this agent is started {now} (--userns_remap), and {path}, of a persistent volume, has an "
+                        f"owner in {before}, who would be nobody in its tasks. Start it with the --userns_remap of "
+                        f"before, or give the files new owners (chown) and remove {record}"
+                    )
+    if before != ids:
+        write_atomic(record, f"{'' if ids is None else ids}\n".encode(), durable=True)

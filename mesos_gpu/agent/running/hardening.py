@@ -18,8 +18,8 @@ from mesos_gpu.agent.model.namespace_exits import NamespaceExits
 from mesos_gpu.container.life.opening import usual_hardening
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.spec.hardening import Hardening
-from mesos_gpu.container.spec.id_pool import IdPool, Owner, cut, subordinate
-from mesos_gpu.container.spec.user_namespace import FEWEST, IdRange, read_range
+from mesos_gpu.container.spec.id_pool import IdPool, Owner, check_others, cut, subordinate
+from mesos_gpu.container.spec.user_namespace import FEWEST, read_range
 from mesos_gpu.errors import BadFlag, BadInput
 
 UNCONFINED = "unconfined"
@@ -80,14 +80,19 @@ def open_user_namespaces(text: str | None, each: int = FEWEST, root: Path = Path
     """Return the numbers that --userns_remap gives to users of containers, None where they have no namespace.
 
     Each container has `each` of them (--userns_remap_size). Raises BadFlag for what is no such range, and for one in
-    which a user or group of this host lies; `root` is where /etc lies.
+    which a user or group of this host lies, or numbers that /etc/subuid or /etc/subgid gives to somebody else; `root`
+    is where /etc lies.
     """
     if not text:
         if each != FEWEST:
             raise BadFlag("userns_remap_size", "is the size of what --userns_remap gives, which is not given")
         return None
     try:
-        ids = read_range(text) if text[:1].isdigit() else _subordinate(text, root)
+        texts = _texts(root)
+        owners = () if text[:1].isdigit() else _owners(text)
+        ids = subordinate(*owners, *texts) if owners else read_range(text)
+        # Numbers that are set aside for agents, or for root, are nobody else's.
+        check_others(ids, owners or (Owner(DEFAULT_OWNER), Owner("root", 0)), *texts)
     except (BadInput, OSError) as error:
         raise BadFlag("userns_remap", str(error)) from None
     accounts = [(f"user {entry.pw_name}", entry.pw_uid) for entry in pwd.getpwall()]
@@ -102,16 +107,21 @@ def open_user_namespaces(text: str | None, each: int = FEWEST, root: Path = Path
         raise BadFlag("userns_remap_size", str(error)) from None
 
 
-def _subordinate(text: str, root: Path) -> IdRange:
-    """Return what /etc/subuid and /etc/subgid give to USER, USER:GROUP or `default`. Raises BadInput, OSError."""
+def _owners(text: str) -> tuple[Owner, Owner]:
+    """Return the user and the group that USER, USER:GROUP or `default` names."""
     user, _, group = (DEFAULT_OWNER if text == "default" else text).partition(":")
     uid = gid = None
     with suppress(KeyError):
         uid = pwd.getpwnam(user).pw_uid
     with suppress(KeyError):
         gid = grp.getgrnam(group or user).gr_gid
-    texts = [(root / "etc" / name).read_text() for name in ("subuid", "subgid")]
-    return subordinate(Owner(user, uid), Owner(group or user, gid), *texts)
+    return Owner(user, uid), Owner(group or user, gid)
+
+
+def _texts(root: Path) -> list[str]:
+    """Return /etc/subuid and /etc/subgid, "" for one that does not exist. Raises OSError."""
+    files = [root / "etc" / name for name in ("subuid", "subgid")]
+    return [path.read_text() if path.exists() else "" for path in files]
 
 
 def open_exits(users: IdPool | None, *, allowed: bool) -> NamespaceExits:

@@ -2,7 +2,8 @@
 
 Each claims its pool (`--userns_remap`) by a file in a folder of the machine's that is gone with its boot, as containers
 are. The file is locked while its agent lives; after that it counts as long as a container is on record in the agent's
-folder, since that runs on.
+folder, since that runs on. An agent that is started again with other numbers claims those of before, too, while it has
+containers.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from mesos_gpu.errors import BadInput, Conflict
 from mesos_gpu.file_locks import locked, taken
 
 CLAIMS = Path("/run/mesos-gpu-users")
+MAX_CLAIM = 8192
+"""Bytes that are read of a claim."""
 
 
 @contextmanager
@@ -48,11 +51,21 @@ def _claim(ids: IdRange, runtime_dir: Path, mine: Path) -> int:
         descriptor = locked(mine)
         if descriptor is None:
             raise Conflict(f"another agent is running with --runtime_dir={runtime_dir}")
+        before = _ranges(os.pread(descriptor, MAX_CLAIM, 0).decode(errors="replace")) or []
+        kept = dict.fromkeys([ids, *(before if _has_containers(runtime_dir) else [])])
         os.truncate(descriptor, 0)
-        os.pwrite(descriptor, f"{ids}\n{runtime_dir.absolute()}\n".encode(), 0)
+        os.pwrite(descriptor, f"{' '.join(map(str, kept))}\n{runtime_dir.absolute()}\n".encode(), 0)
         return descriptor
     finally:
         os.close(door)
+
+
+def _ranges(claim: str) -> list[IdRange] | None:
+    """Return the ranges that a claim names, None for one that its agent did not live to write."""
+    try:
+        return [read_range(one) for one in claim.partition("\n")[0].split(" ")]
+    except BadInput:
+        return None
 
 
 def _has_containers(runtime_dir: Path) -> bool:
@@ -66,11 +79,8 @@ def _pass(ids: IdRange, path: Path) -> None:
     except FileNotFoundError:
         return  # it has ended just now
     try:
-        text = os.read(descriptor, 8192).decode(errors="replace")
-        try:
-            theirs, folder = read_range(text.partition("\n")[0]), Path(text.partition("\n")[2].strip())
-        except BadInput:
-            theirs, folder = None, Path()  # written by nobody who lived to say it
+        text = os.read(descriptor, MAX_CLAIM).decode(errors="replace")
+        theirs, folder = _ranges(text), Path(text.partition("\n")[2].strip())
         if taken(descriptor, 0.0):
             if theirs is None or not _has_containers(folder):
                 path.unlink(missing_ok=True)
@@ -78,10 +88,11 @@ def _pass(ids: IdRange, path: Path) -> None:
             state = "has ended, and its containers run"
         else:
             state = "runs"
-        if theirs is not None and ids.overlaps(theirs):
+        common = [one for one in theirs or () if ids.overlaps(one)]
+        if common:
             raise Conflict(
-                f"--userns_remap={ids} has numbers of {theirs}, which the agent with --runtime_dir={folder} gives to "
-                f"its containers; it {state}. Each agent of a machine needs numbers of its own"
+                f"--userns_remap={ids} has numbers of {common[0]}, which the agent with --runtime_dir={folder} gives "
+                f"to its containers; it {state}. Each agent of a machine needs numbers of its own"
             )
     finally:
         os.close(descriptor)

@@ -7,12 +7,15 @@ What is held is on record with each container, and nowhere else: so no range is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from mesos_gpu.container.spec.user_namespace import FEWEST, IdRange, Numbers, read_range
 from mesos_gpu.errors import BadInput, ContainerError
+
+_LINE = re.compile(r"([0-9]+):([0-9]+)")
 
 
 class IdPool(Struct, frozen=True):
@@ -102,7 +105,32 @@ def subordinate(user: Owner, group: Owner, subuid: str, subgid: str) -> IdRange:
     return read_range(users[0])
 
 
+def check_others(ids: IdRange, owners: Sequence[Owner], subuid: str, subgid: str) -> None:
+    """Raise BadInput where one of these numbers is subordinate to somebody else than `owners`; subuid(5).
+
+    Such a user could enter the containers' numbers with newuidmap(1), read their files and signal their processes.
+    """
+    own = {name for owner in owners for name in (owner.name, str(owner.number))}
+    for file, text in (("/etc/subuid", subuid), ("/etc/subgid", subgid)):
+        for name, numbers in _entries(text):
+            found = _LINE.fullmatch(numbers)
+            if found is None or name in own:
+                continue
+            theirs = IdRange(int(found[1]), int(found[2]))
+            if ids.overlaps(theirs):
+                raise BadInput(
+                    f"{ids} has numbers that {file} gives to {name} ({theirs}), who could act as the containers' "
+                    "users: choose a range that no line of /etc/subuid and /etc/subgid has"
+                )
+
+
 def _lines(owner: Owner, text: str) -> list[str]:
     """Return `FIRST:COUNT` of each line that counts."""
-    found = (line.strip().partition(":") for line in text.splitlines())
-    return [numbers for name, _, numbers in found if name in (owner.name, str(owner.number)) and numbers]
+    return [numbers for name, numbers in _entries(text) if name in (owner.name, str(owner.number)) and numbers]
+
+
+def _entries(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and `FIRST:COUNT` of each line."""
+    for line in text.splitlines():
+        name, _, numbers = line.strip().partition(":")
+        yield name, numbers

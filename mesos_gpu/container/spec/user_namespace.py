@@ -67,7 +67,7 @@ def read_range(text: str) -> IdRange:
     """Return the range that `FIRST:COUNT` names, as a line of /etc/subuid does after the name. Raises BadInput."""
     found = re.fullmatch(r"([0-9]{1,10}):([0-9]{1,10})", text)
     if found is None:
-        raise BadInput(f"{text!r} is not FIRST:COUNT, such as 100000:65536")
+        raise BadInput(f"{text!r} is not FIRST:COUNT, such as 1879048192:16777216")
     first, count = int(found[1]), int(found[2])
     if count < FEWEST:
         raise BadInput(f"{count} numbers are too few: images use those up to {FEWEST - 1}, so {FEWEST} are needed")

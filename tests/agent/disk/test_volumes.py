@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mesos_gpu.agent.disk.volumes import Volumes
+from mesos_gpu.agent.disk.volumes import OWNERS, Volumes, check_owners
+from mesos_gpu.container.spec.user_namespace import IdRange
+from mesos_gpu.errors import Conflict
 
 
 @pytest.fixture
@@ -70,3 +73,25 @@ def test_after_a_crash_the_disk_is_made_to_agree(volumes: Volumes, tmp_path: Pat
     assert not volumes.path("ml", "destroyed").exists()
     assert volumes.path("a/b", "lost").is_dir()
     until(lambda: nothing_discarded(tmp_path))
+
+
+def test_volumes_with_files_of_an_earlier_range_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids, other = IdRange(1_879_048_192, 65536), IdRange(1_900_000_000, 65536)
+    (tmp_path / "meta").mkdir()
+    check_owners(tmp_path, None)
+    check_owners(tmp_path, ids)
+    file = tmp_path / "volumes" / "roles" / "ml" / "v" / "deep" / "file"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    check_owners(tmp_path, other)  # no file has a number of the first range
+    check_owners(tmp_path, ids)
+    monkeypatch.setattr(Path, "lstat", lambda path: file_status(ids.first + 7 if path == file else 0))
+    for change in (other, None):
+        with pytest.raises(Conflict, match=str(file)):
+            check_owners(tmp_path, change)
+        assert (tmp_path / OWNERS).read_text() == f"{ids}\n"
+    check_owners(tmp_path, ids)
+
+
+def file_status(uid: int) -> os.stat_result:
+    return os.stat_result((0o100644, 1, 1, 1, uid, 0, 0, 0, 0, 0))

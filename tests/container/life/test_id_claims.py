@@ -68,6 +68,26 @@ def test_they_are_a_dead_agents_while_a_container_of_its_is_on_record(tmp_path: 
         assert claims_of(tmp_path) == [str(ONE)], "what nobody holds is removed"
 
 
+def test_an_agent_with_other_numbers_keeps_those_of_its_containers(tmp_path: Path) -> None:
+    claims, record = tmp_path / "claims", tmp_path / "first" / "containers" / "c.json"
+    record.parent.mkdir(parents=True)
+    record.write_text("{}")
+    with claimed(ONE, tmp_path / "first", claims):
+        pass  # its tasks run on
+    for _ in range(2):
+        with (
+            claimed(OTHER, tmp_path / "first", claims),
+            pytest.raises(Conflict, match=f"{ONE}.*--runtime_dir={tmp_path}/first"),
+            claimed(ONE, tmp_path / "second", claims),
+        ):
+            pass
+    with pytest.raises(Conflict, match=str(ONE)), claimed(ONE, tmp_path / "second", claims):
+        pass
+    record.unlink()
+    with claimed(OTHER, tmp_path / "first", claims), claimed(ONE, tmp_path / "second", claims):
+        assert claims_of(tmp_path) == sorted([str(ONE), str(OTHER)])
+
+
 def test_what_a_killed_agent_or_one_that_wrote_nothing_left_is_nobodys(tmp_path: Path) -> None:
     claims = tmp_path / "claims"
     killed(ONE, tmp_path / "first", claims)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mesos_gpu.container.spec.id_pool import IdPool, Owner, cut, subordinate
+from mesos_gpu.container.spec.id_pool import IdPool, Owner, check_others, cut, subordinate
 from mesos_gpu.container.spec.user_namespace import FEWEST, LAST_ID, IdRange, Numbers
 from mesos_gpu.errors import BadInput, ContainerError
 from tests.support.golden import Golden
@@ -168,6 +168,19 @@ def test_subordinate_numbers_are_found_by_name_and_by_number() -> None:
     assert subordinate(GPU, GPU, SUBUID, SUBUID) == IdRange(1879048192, 16777216)
     assert subordinate(Owner("carol", 1001), Owner("carol", 1001), SUBUID, SUBUID) == IdRange(200000, 65536)
     assert subordinate(GPU, Owner("gpus"), SUBUID, "gpus:1879048192:16777216") == IdRange(1879048192, 16777216)
+
+
+def test_numbers_that_are_subordinate_to_somebody_else_are_refused() -> None:
+    for first in (100_000, 165_535, 34_465):
+        with pytest.raises(BadInput, match="alice"):
+            check_others(IdRange(first, 65536), [GPU], SUBUID, "")
+        with pytest.raises(BadInput, match="alice"):
+            check_others(IdRange(first, 65536), [GPU], "", SUBUID)
+    check_others(IdRange(165_536, 65536 // 2), [GPU], SUBUID, SUBUID)
+    check_others(IdRange(1_879_048_192, 65536), [GPU], SUBUID, SUBUID)
+    check_others(IdRange(200_000, 65536), [Owner("carol", 1001)], SUBUID, SUBUID)
+    with pytest.raises(BadInput, match="mesos-gpu"):
+        check_others(IdRange(1_879_048_192, 65536), [Owner("bob")], SUBUID, SUBUID)
 
 
 @pytest.mark.parametrize(
