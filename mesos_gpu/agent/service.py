@@ -60,6 +60,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         finally:
             following.cancel()
     agent = opened.agent
+    if agent.refused:
+        raise Unavailable(f"the master does not register this agent: {agent.stop_reason}")
     if agent.stop_reason is not None and agent.state.departure.stopping is None:
         raise Unavailable(agent.stop_reason)
     return EXIT_OK

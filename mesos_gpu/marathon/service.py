@@ -81,6 +81,7 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
         if tls is not None:
             tunnel = Tunnel(tls)
             closing.push_async_callback(tunnel.close)
+            closing.callback(asyncio.get_running_loop().create_task(tls.follow()).cancel)
         link = _open_link(flags, secret, hostname, endpoint, tunnel)
         candidacy = _open_candidacy(flags, election)
         if candidacy is not None:

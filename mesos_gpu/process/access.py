@@ -55,12 +55,12 @@ class LiveFiles:
         if value is not None and kept is not None and value.startswith("/"):
             path = Path(value)
             self._files.append((flag, path, kept, read))
-            self._seen[path] = _print_of(path)
+            self._seen[path] = file_print(path)
 
     def look(self) -> None:
         """Read again what has changed."""
         for flag, path, kept, read in self._files:
-            seen = _print_of(path)
+            seen = file_print(path)
             if seen is None or seen == self._seen[path]:
                 continue
             self._seen[path] = seen
@@ -80,7 +80,7 @@ class LiveFiles:
             self.look()
 
 
-def _print_of(path: Path) -> object:
+def file_print(path: Path) -> object:
     """Return what is different after each change of a file, None where it cannot be looked at."""
     try:
         found = path.stat()

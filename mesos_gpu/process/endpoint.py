@@ -70,6 +70,8 @@ class Endpoint:
         self._plain: list[Listener] = []
         self._socket_path: Path | None = None
         self._runner: web.AppRunner | None = None
+        self._following: list[asyncio.Task[None]] = []
+        """Looks for changed certificates."""
 
     def pid(self, process_id: str) -> Pid:
         """Return the pid of a process of this endpoint, as others see it; valid after start."""
@@ -125,6 +127,7 @@ class Endpoint:
         if self._tls is not None:
             self._listeners.append(TlsListener(self._tls, self.ip, self.port, front))
             self.port = self._listeners[0].port
+            self._follow(self._tls)
         else:
             family = socket.AF_INET6 if ":" in self.ip else socket.AF_INET
             listening = socket.create_server((self.ip, self.port), family=family, backlog=BACKLOG)
@@ -141,7 +144,11 @@ class Endpoint:
         except OSError as error:
             raise Unavailable(_why_no_port(ip, port, error)) from None
         self._listeners.append(listener)
+        self._follow(tls)
         return listener.port
+
+    def _follow(self, tls: Tls) -> None:
+        self._following.append(asyncio.get_running_loop().create_task(tls.follow()))
 
     def spawn(
         self,
@@ -178,6 +185,8 @@ class Endpoint:
     async def stop(self) -> None:
         """Stop listening, close streams and links, and let answers under way finish (up to 2 s)."""
         self._connections.closing = True
+        for task in self._following:
+            task.cancel()
         for plain in self._plain:
             plain.close()
         if self._socket_path is not None:

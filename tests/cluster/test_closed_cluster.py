@@ -134,3 +134,15 @@ async def test_an_app_runs_and_only_who_is_known_and_may_sees_it(closed: Closed)
                 async with session.get(f"{url}/state") as answer:
                     frameworks = [framework["name"] for framework in (await answer.json())["frameworks"]]
                     assert frameworks == (["marathon"] if name == "ops" else []), url
+
+
+async def test_an_agent_that_the_master_may_not_register_says_so_and_fails(closed: Closed, tmp_path: Path) -> None:
+    credential = secret_file(tmp_path, "as-ops", f"ops {SECRETS['ops']}\n")
+    words = [f"--master={closed.master.removeprefix('http://')}", f"--credential={credential}", "--port=0"]
+    words += [f"--work_dir={tmp_path / 'refused'}", "--gpu_driver=simulated", "--simulated_gpus=1"]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "mesos_gpu.agent.service", *words), stderr=asyncio.subprocess.PIPE
+    )
+    _, errors = await asyncio.wait_for(process.communicate(), 100)
+    assert process.returncode == 1, errors.decode()
+    assert "Not authorized to register agent" in errors.decode().splitlines()[-1]

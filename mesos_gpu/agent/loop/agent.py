@@ -101,6 +101,8 @@ class Agent:
         self.mig: MigKeeper | None = None
         self.stopped = asyncio.Event()
         self.stop_reason: str | None = None
+        self.refused = False
+        """Whether a master sent the agent away in the place of registering it."""
         self.recovery_s = 0.0
         """How long it took to take up what the last process left."""
         self.started_wall_s = 0.0
@@ -399,6 +401,8 @@ class Agent:
                 tasks = tuple(t for t in incoming.tasks if self._is_ours(t))
                 self.post(replace(incoming, tasks=tasks, unknown=not self.holdings.operations.knows(tasks)))
             case _ if self.suspending is None or not self.suspending.heard(incoming):
+                if isinstance(incoming, ev.ShutdownAgent):
+                    self.refused = not self.membership.registered.is_set()
                 self.post(incoming)
 
     def _operate(self, event: OperationEvent) -> None:

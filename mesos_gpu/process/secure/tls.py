@@ -10,15 +10,25 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import socket
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from mesos_gpu.errors import Unavailable
+from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.mesos.security.tls_names import not_of
 from mesos_gpu.mesos.security.tls_settings import CLIENT_HELLO, PREFIX, TlsSettings, read_tls_settings, tls_variables
-from mesos_gpu.process.secure.tls_context import client_context, server_context, tls_problem
+from mesos_gpu.process.access import LOOK_S, file_print
+from mesos_gpu.process.secure.tls_context import (
+    client_context,
+    expires_soon,
+    own_certificate,
+    renew,
+    server_context,
+    tls_problem,
+)
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +37,7 @@ HANDSHAKE_S = 10.0
 REVERSE_S = 5.0
 """How long the name of a peer may take to be found."""
 BACKLOG = 100
+DAY_S = 86400.0
 _NO_ROOM_PAUSE_S = 1.0
 
 _OTHER_NAME = (62, 64)
@@ -78,16 +89,67 @@ class Tls:
     """How one program speaks TLS."""
 
     def __init__(self, settings: TlsSettings, *, reverse: Reverse = reverse_name) -> None:
-        """Read certificates and keys. Raises BadInput when they are not what they should be."""
+        """Read certificates and keys. Raises BadInput when they are not what they should be, or have expired."""
         self.settings, self._reverse = settings, reverse
-        self.server, self.client = server_context(settings), client_context(settings)
+        self._seen = self._refused = self._files()
+        self._warned_s = -math.inf
+        self._load()
+        self._for_urls: list[ssl.SSLContext] = []
         self._without: set[tuple[str, int]] = set()
 
+    def _load(self) -> None:
+        certificate = own_certificate(self.settings)
+        server, client = server_context(self.settings), client_context(self.settings)
+        self.server, self.client, self._certificate = server, client, certificate
+
     def for_urls(self) -> ssl.SSLContext:
-        """Return what an HTTP client uses: where servers are verified, for the name that stands in the URL."""
+        """Return what an HTTP client uses: where servers are verified, for the name that stands in the URL.
+
+        It shows a certificate that has been renewed, and believes authorities that were added; one that was removed
+        it believes until the program is started again.
+        """
         context = client_context(self.settings)
         context.check_hostname = self.settings.verify_server
+        self._for_urls.append(context)
         return context
+
+    def look(self, now_s: float) -> None:
+        """Read the files again if they have changed, for all connections to come; warn of a certificate that expires.
+
+        Files that cannot be used change nothing: a certificate and its key are renewed one after the other.
+        """
+        files = self._files()
+        if files != self._seen:
+            try:
+                self._load()
+                for context in self._for_urls:
+                    renew(context, self.settings)
+            except BadInput as error:
+                if files != self._refused:
+                    log.warning("TLS goes on with the certificates of before: %s", error)
+                self._refused = files
+            else:
+                self._seen, self._warned_s = files, -math.inf
+                log.info("TLS: %s and what belongs to it was read again", self.settings.cert_file)
+        if now_s - self._warned_s >= DAY_S and expires_soon(self._certificate, now_s):
+            self._warned_s = now_s
+            log.warning(
+                "the certificate %s expires at %s: renew it; it is read again when the file changes",
+                self.settings.cert_file,
+                self._certificate["notAfter"],
+            )
+
+    async def follow(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            self.look(time.time())
+            await asyncio.sleep(LOOK_S)
+
+    def _files(self) -> tuple[object, ...]:
+        """Return what is different after each change of the files."""
+        settings = self.settings
+        paths = [settings.cert_file, settings.key_file, settings.ca_file, settings.ca_dir]
+        return tuple(None if path is None else file_print(Path(path)) for path in paths)
 
     async def connect(self, make: MakeProtocol, address: tuple[str, int], name: str | None = None) -> None:
         """Connect to `address`, by TLS or, where that is allowed and TLS failed, without.

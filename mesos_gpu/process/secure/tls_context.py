@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.security.tls_settings import PREFIX, TlsSettings
 from mesos_gpu.mesos.security.tls_words import tls_words
+
+X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED = 9, 10
+"""Source: openssl/x509_vfy.h."""
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -48,6 +53,58 @@ def tls_problem(error: BaseException) -> str:
         return "it closed the connection during the TLS handshake: it speaks no TLS, or does not accept our certificate"
     strerror = error.strerror if isinstance(error, OSError) else None
     return strerror or text or type(error).__name__
+
+
+def expires_soon(certificate: Mapping[str, Any], now_s: float) -> bool:
+    """Return whether a certificate has less than 30 days left, or, with a short life, less than a fifth of that."""
+    if not {"notBefore", "notAfter"} <= certificate.keys():
+        return False
+    begin_s, end_s = (ssl.cert_time_to_seconds(certificate[name]) for name in ("notBefore", "notAfter"))
+    return end_s - now_s < min(30 * 86400.0, (end_s - begin_s) / 5)
+
+
+def renew(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Have a client's context show our certificate as it is now, and believe authorities that were added to the files.
+
+    Raises BadInput when files are not what they should be.
+    """
+    _show(context, settings)
+    if settings.verify_server:
+        _trust(context, settings)
+
+
+def own_certificate(settings: TlsSettings) -> Mapping[str, Any]:
+    """Return our certificate as `ssl.SSLSocket.getpeercert()` shows a peer's, "{}" where OpenSSL shows none.
+
+    Raises BadInput when it has expired, or is not valid yet: all peers that verify certificates would refuse it. It is
+    read by a handshake with ourselves, since the standard library decodes only the certificates of peers.
+    """
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _show(server, settings)
+    client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    client.load_verify_locations(settings.cert_file)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [client.wrap_bio(to_client, to_server), server.wrap_bio(to_server, to_client, server_side=True)]
+    try:
+        while ends:
+            for end in list(ends):
+                try:
+                    end.do_handshake()
+                except ssl.SSLWantReadError:
+                    continue
+                ends.remove(end)
+                if not end.server_side:
+                    found = end.getpeercert() or {}
+    except ssl.SSLCertVerificationError as error:
+        when = {X509_V_ERR_CERT_NOT_YET_VALID: "is not valid yet", X509_V_ERR_CERT_HAS_EXPIRED: "has expired"}
+        if error.verify_code in when:
+            raise BadInput(
+                f"the certificate {settings.cert_file} {when[error.verify_code]}: `openssl x509 -noout -dates -in "
+                f"{settings.cert_file}` shows its dates"
+            ) from None
+        return {}
+    return found
 
 
 def _prepare(context: ssl.SSLContext, settings: TlsSettings, *, show_certificate: bool = True) -> None:

@@ -22,6 +22,7 @@ from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, json_response, make_app
 from mesos_gpu.process.secure import tls as tls_module
 from mesos_gpu.process.secure.tls import Reverse, Tls, reverse_name
+from mesos_gpu.process.secure.tls_context import own_certificate
 from tests.support.logs import PATIENCE_S, logged, soon
 from tests.support.tls import Authority
 
@@ -214,9 +215,15 @@ async def test_with_downgrade_both_are_spoken_on_the_port_and_links_fall_back(
 
 @pytest.mark.parametrize(("kind", "expired"), [("server", True), ("elsewhere", False)])
 async def test_a_server_with_a_bad_certificate_is_not_spoken_to(
-    circle: Circle, kind: str, expired: bool, caplog: pytest.LogCaptureFixture
+    circle: Circle,
+    kind: str,
+    expired: bool,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bad = await circle.join("bad", circle.settings(kind, expired=expired))
+    with monkeypatch.context() as other_program:  # ours would not start with an expired certificate
+        other_program.setattr(tls_module, "own_certificate", lambda settings: {})
+        bad = await circle.join("bad", circle.settings(kind, expired=expired))
     agent = await circle.join("slave(1)", replace(circle.settings(), verify_server=True, verify_ip=True))
     assert not await agent.hears(bad)
     assert bad.messages.empty()
@@ -365,3 +372,56 @@ async def test_a_port_without_tls_hangs_up_on_a_handshake_at_once(
     plain = await circle.join("plain", None)
     await hung_up(await stalling(plain.endpoint.port, said))
     await logged(caplog, f"{front.__name__}:")
+
+
+async def test_renewed_files_count_for_new_connections(
+    authority: Authority, stranger: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = {"cert": "node.pem", "key": "node.key", "ca": "ca.pem"}
+    files = {what: tmp_path / name for what, name in names.items()}
+
+    def install(by: Authority, name: str, *, also: Authority | None = None, without_key: bool = False) -> bytes:
+        certificate, key = by.issue(name)
+        files["cert"].write_bytes(certificate.read_bytes())
+        if not without_key:
+            files["key"].write_bytes(key.read_bytes())
+        files["ca"].write_bytes(by.certificate.read_bytes() + (also.certificate.read_bytes() if also else b""))
+        return ssl.PEM_cert_to_DER_cert(certificate.read_text())
+
+    def shown(port: int) -> bytes:
+        return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate(("127.0.0.1", port)))
+
+    first = install(authority, "first")
+    settings = TlsSettings(
+        str(files["cert"]), str(files["key"]), ca_file=str(files["ca"]), verify_server=True, scheme="openssl"
+    )
+    tls = Tls(settings)
+    urls = tls.for_urls()
+    endpoint = Endpoint("127.0.0.1", 0, tls=tls)
+    await endpoint.start(_app())
+    try:
+        assert await asyncio.to_thread(shown, endpoint.port) == first
+        install(authority, "half", without_key=True)
+        tls.look(0.0)
+        tls.look(0.0)
+        assert await asyncio.to_thread(shown, endpoint.port) == first
+        assert caplog.text.count("the key is not that of the certificate") == 1
+        second = install(stranger, "second", also=authority)
+        tls.look(0.0)
+        assert await asyncio.to_thread(shown, endpoint.port) == second
+        url = f"https://localhost:{endpoint.port}/hello"
+        async with aiohttp.ClientSession() as session, session.get(url, ssl=urls) as answer:
+            assert answer.status == 200, "a client that was made before believes the new authority"
+    finally:
+        await endpoint.stop()
+
+
+async def test_a_certificate_that_expires_is_in_the_log_once_a_day(
+    authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate, key = certificate_of(authority, "server")
+    tls = Tls(TlsSettings(str(certificate), str(key)))
+    end_s = ssl.cert_time_to_seconds(own_certificate(tls.settings)["notAfter"])
+    for days_left in (10.0, 5.0, 4.99, 3.9, 3.8):
+        tls.look(end_s - days_left * 86400)
+    assert caplog.text.count(f"{certificate} expires at") == 2

@@ -13,7 +13,13 @@ import pytest
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.security.tls_settings import MESOS_CIPHERS, TlsSettings
-from mesos_gpu.process.secure.tls_context import client_context, server_context, tls_problem
+from mesos_gpu.process.secure.tls_context import (
+    client_context,
+    expires_soon,
+    own_certificate,
+    server_context,
+    tls_problem,
+)
 from tests.support.tls import Authority
 
 
@@ -92,3 +98,28 @@ def test_problems_nobody_has_words_for_keep_their_own() -> None:
     assert tls_problem(ConnectionRefusedError(111, "Connection refused")) == "Connection refused"
     assert tls_problem(ValueError("something else")) == "something else"
     assert tls_problem(OSError()) == "OSError"
+
+
+def test_ones_own_certificate_is_refused_when_it_has_expired(settings: TlsSettings, authority: Authority) -> None:
+    assert {"notBefore", "notAfter"} <= own_certificate(settings).keys()
+    certificate, key = authority.issue("expired", expired=True)
+    with pytest.raises(BadInput, match=str(certificate)):
+        own_certificate(replace(settings, cert_file=str(certificate), key_file=str(key)))
+    certificate, key = authority.issue("for-clients", kind="client")
+    assert own_certificate(replace(settings, cert_file=str(certificate), key_file=str(key))) == {}
+
+
+@pytest.mark.parametrize(
+    ("end", "days_left", "soon"),
+    [
+        ("Jan  1 00:00:00 2027 GMT", 31, False),
+        ("Jan  1 00:00:00 2027 GMT", 29, True),
+        ("Jan  1 00:00:00 2027 GMT", -1, True),
+        ("Jan  6 00:00:00 2026 GMT", 2, False),
+        ("Jan  6 00:00:00 2026 GMT", 0.9, True),
+    ],
+)
+def test_a_certificate_expires_soon_by_its_days_and_by_its_life(end: str, days_left: float, soon: bool) -> None:
+    certificate = {"notBefore": "Jan  1 00:00:00 2026 GMT", "notAfter": end}
+    assert expires_soon(certificate, ssl.cert_time_to_seconds(end) - days_left * 86400) is soon
+    assert not expires_soon({}, 0.0)
