@@ -6,8 +6,8 @@ They are made from the programs themselves, before a wheel or a package is built
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,16 +16,16 @@ from marathon_cli.lazy import load
 from marathon_cli.main import PROGRAM, cli
 from marathon_cli.registry import ROWS
 from mesos_gpu import __version__
-from mesos_gpu.agent.flags import FLAGS as AGENT
-from mesos_gpu.marathon.flags import FLAGS as MARATHON
-from mesos_gpu.master.flags import FLAGS as MASTER
-from mesos_gpu.mesos.flags import Flag, default_text
+from mesos_gpu.agent.flags import COMMAND_LINE as AGENT
+from mesos_gpu.marathon.flags import COMMAND_LINE as MARATHON
+from mesos_gpu.master.flags import COMMAND_LINE as MASTER
+from mesos_gpu.mesos.flags import BOOLEAN, CommandLine
 
 PACKAGING = Path(__file__).resolve().parents[1] / "packaging"
 SERVICES = (
-    ("master", "MESOS_", MASTER, "Mesos master that offers whole GPUs to those who ask for them"),
-    ("agent", "MESOS_", AGENT, "Mesos agent that hands out whole GPUs"),
-    ("marathon", "MARATHON_", MARATHON, "Marathon-compatible scheduler that runs apps on GPUs"),
+    ("master", MASTER, "Mesos master that offers whole GPUs to those who ask for them"),
+    ("agent", AGENT, "Mesos agent that hands out whole GPUs"),
+    ("marathon", MARATHON, "Marathon-compatible scheduler that runs apps on GPUs"),
 )
 COMPLETIONS = {"bash": "mesos-gpu.bash", "zsh": "_mesos-gpu", "fish": "mesos-gpu.fish"}
 _WIDTH = 78
@@ -37,8 +37,8 @@ def main() -> None:
     man.mkdir(exist_ok=True)
     completions.mkdir(exist_ok=True)
     (man / f"{PROGRAM}.1").write_text(command_page())
-    for name, prefix, flags, what in SERVICES:
-        (man / f"{PROGRAM}-{name}.8").write_text(service_page(name, prefix, flags, what))
+    for name, line, what in SERVICES:
+        (man / f"{PROGRAM}-{name}.8").write_text(service_page(name, line, what))
     for shell in SHELLS:
         (completions / COMPLETIONS[shell]).write_text(script(cli, shell, PROGRAM) + "\n")
 
@@ -54,18 +54,18 @@ def command_page() -> str:
     return "\n".join([*lines, ".SH SEE ALSO", services, ""])
 
 
-def service_page(name: str, prefix: str, flags: Sequence[Flag], what: str) -> str:
+def service_page(name: str, line: CommandLine[Any], what: str) -> str:
     """Return the page of one service: its flags."""
     program = f"{PROGRAM}-{name}"
     lines = [*_head(program, 8, what), ".SH SYNOPSIS", f".B {program}", "[\\-\\-flag=value ...]", ".SH DESCRIPTION"]
     lines += [
-        _escaped(f"Each flag may also be given as {prefix}<NAME> in the environment."),
+        _escaped(f"Each flag may also be given as {line.prefix}<NAME> in the environment."),
         _escaped(f"As a service of systemd it reads them from /etc/mesos-gpu/{name}.conf."),
         ".SH OPTIONS",
     ]
-    for flag in sorted((flag for flag in flags if flag.help), key=lambda flag: flag.name):
-        shown = f"--[no-]{flag.name}" if flag.kind == "boolean" else f"--{flag.name}=VALUE"
-        default = "" if flag.default is None else f" (default: {default_text(flag)})"
+    for flag in sorted(line.service_flags, key=lambda flag: flag.name):
+        shown = f"--[no-]{flag.name}" if flag.kind is BOOLEAN else f"--{flag.name}=VALUE"
+        default = "" if flag.default is None else f" (default: {flag.default_text})"
         lines += [".TP", f".B {_escaped(shown)}", _escaped(flag.help + default)]
     return "\n".join([*lines, ".SH SEE ALSO", f"\\fB{PROGRAM}\\fR(1)", ""])
 

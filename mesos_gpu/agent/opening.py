@@ -154,7 +154,14 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
             agent.suspending = _open_suspending(configuration, gpus, whole, isolator, turns, containers, agent)
             agent.mig = open_mig(configuration, gpus, whole, agent)
         shown = dict(configuration.shown)
-        api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
+        api = OperatorApi(
+            agent,
+            shown,
+            images,
+            json_suffixes=configuration.json_suffixes,
+            access=configuration.access,
+            log_file=configuration.log_file,
+        )
         app = api.make_app()
         protect(app, configuration.address.names)
         await endpoint.start(app, configuration.address.domain_socket)

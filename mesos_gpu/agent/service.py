@@ -7,46 +7,53 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from mesos_gpu import stages
 from mesos_gpu.agent.configuration import read_configuration
-from mesos_gpu.agent.flags import FLAGS
-from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation
+from mesos_gpu.agent.flags import COMMAND_LINE, AgentFlags, settle_isolation
 from mesos_gpu.agent.opening import OpenAgent, open_agent
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.mesos.dcos.switches import agent_flags
-from mesos_gpu.mesos.foreign import strangers
-from mesos_gpu.process.program import EXIT_OK, PROGRAM_FLAGS, read_flags, read_switches, run_program, write_ready_file
+from mesos_gpu.mesos.dcos.switches import gpus_enabled
+from mesos_gpu.mesos.flags import strangers
+from mesos_gpu.process.program import EXIT_OK, read_flags, read_switches, run_program, write_ready_file
 from mesos_gpu.process.secure.tls import open_tls
 
 log = logging.getLogger(__name__)
 
-NAME = "mesos-gpu-agent"
-OWN_FLAGS = frozenset(flag.name for flag in (*FLAGS, *PROGRAM_FLAGS))
+GPU_ISOLATORS = ("gpu/nvidia", "cgroups/devices")
+"""What `enable_gpu_isolation` of DC/OS adds to --isolation."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent until SIGTERM or SIGINT (tasks run on), or SIGUSR1 (it says goodbye and kills them)."""
-    flags = read_flags(NAME, [*FLAGS, *foreign_flags(OWN_FLAGS)], argv)
-    return run_program(NAME, lambda stop: run(_settled(flags), stop), max_log_bytes=flags["max_log_size"])
+    flags, said = read_flags(COMMAND_LINE, argv)
+
+    async def run_and_report(stop: asyncio.Event) -> int:
+        settled, left_out = with_switches(flags)
+        for line in [*said, *left_out, *strangers(os.environ, COMMAND_LINE.known())]:
+            log.warning("%s", line)
+        return await run(settled, stop)
+
+    return run_program(COMMAND_LINE.program, run_and_report, max_log_bytes=flags.max_log_size)
 
 
-def _settled(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags that we act on; the log says what of an existing unit file does nothing. Raises BadFlag."""
-    mine, said = settle(flags, OWN_FLAGS)
-    mine = agent_flags(mine, read_switches(mine["dcos_config"]))
-    mine["isolation"], left_out = settle_isolation(mine["isolation"])
-    for line in [*said, *left_out, *strangers(os.environ, flags)]:
-        log.warning("%s", line)
-    return mine
+def with_switches(flags: AgentFlags) -> tuple[AgentFlags, list[str]]:
+    """Return the flags as the switches of DC/OS and its configuration file change them, with supported isolators only.
+
+    Also returns what to report about isolators that were left out. Raises BadFlag.
+    """
+    isolation, driver = flags.isolation, flags.gpu_driver
+    if not gpus_enabled(flags.enable_gpu_isolation, read_switches(flags.dcos_config)):
+        isolation, driver = tuple(name for name in isolation if name not in GPU_ISOLATORS), "none"
+    isolation, left_out = settle_isolation(isolation)
+    return flags.replace(isolation=isolation, gpu_driver=driver), left_out
 
 
-async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
+async def run(flags: AgentFlags, stop: asyncio.Event) -> int:
     """Run an agent with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
     configuration = read_configuration(flags)
-    if flags["trace_launches"]:
+    if flags.trace_launches:
         stages.trace()
     # From here on there may be something to undo, which the signal's own action would leave behind.
     leave = asyncio.Event()

@@ -20,9 +20,9 @@ from mesos_gpu.executor.decisions import events as ev
 from mesos_gpu.executor.decisions.handle import begin, handle
 from mesos_gpu.executor.decisions.state import ExecutorState, Setting
 from mesos_gpu.mesos.documents import TaskStatus
-from mesos_gpu.mesos.flags import parse_duration
 from mesos_gpu.mesos.ids import ContainerId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.moment import Moment
+from mesos_gpu.mesos.units import parse_duration
 from mesos_gpu.mesos.uuids import random_uuid
 
 NEEDED = ("MESOS_AGENT_ENDPOINT", "MESOS_FRAMEWORK_ID", "MESOS_EXECUTOR_ID")

@@ -76,8 +76,8 @@ def with_switches(options: UpOptions) -> UpOptions:
     isolation, scarce = options.enable_gpu_isolation, options.gpus_are_scarce
     return replace(
         options,
-        enable_gpu_isolation=said.get(ISOLATION.name) if isolation is None else isolation,
-        gpus_are_scarce=said.get(SCARCE.name) if scarce is None else scarce,
+        enable_gpu_isolation=said.get(ISOLATION) if isolation is None else isolation,
+        gpus_are_scarce=said.get(SCARCE) if scarce is None else scarce,
     )
 
 

@@ -29,8 +29,7 @@ from mesos_gpu.marathon.engine.election import Candidacy, Election
 from mesos_gpu.marathon.engine.pymesos_link import PymesosLink
 from mesos_gpu.marathon.engine.sampler import Sampler
 from mesos_gpu.marathon.engine.scheduler import Scheduler
-from mesos_gpu.marathon.flags import FLAGS, PREFIX, TOGGLES, switched
-from mesos_gpu.marathon.marathon_flags import FOREIGN_FLAGS, settle
+from mesos_gpu.marathon.flags import COMMAND_LINE, MarathonFlags
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.marathon.store.store import Store
 from mesos_gpu.mesos.ids import AgentId
@@ -43,7 +42,7 @@ from mesos_gpu.process.tunnel import Tunnel
 
 log = logging.getLogger(__name__)
 
-NAME = "mesos-gpu-marathon"
+NAME = COMMAND_LINE.program
 BUILD = "mesos-gpu"
 GARBAGE = (5_000, 20, 10)
 """gc.set_threshold: all objects are looked at after a million more were made than freed, at the earliest."""
@@ -51,29 +50,29 @@ GARBAGE = (5_000, 20, 10)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT, and return the exit status: 0, or 1 when going on is not possible."""
-    flags = switched(read_flags(NAME, [*FLAGS, *TOGGLES, *FOREIGN_FLAGS], argv, PREFIX))
+    flags, unused = read_flags(COMMAND_LINE, argv)
     try:
         configuration.checked(flags)
         secret = configuration.secret(flags)
-        unused = [*settle(flags), *configuration.unused(flags)]
+        unused += configuration.unused(flags)
     except BadFlag as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return EXIT_USAGE
     for sentence in unused:
         print(f"{NAME}: {sentence}", file=sys.stderr)
-    return run_program(NAME, lambda stop: _serve(flags, secret, stop), max_log_bytes=flags["max_log_size"])
+    return run_program(NAME, lambda stop: _serve(flags, secret, stop), max_log_bytes=flags.max_log_size)
 
 
-def _set_logging(flags: Mapping[str, Any]) -> None:
-    if flags["logging_level"] is not None:
-        logging.getLogger().setLevel(configuration.LOGGING_LEVELS[flags["logging_level"].lower()])
+def _set_logging(flags: MarathonFlags) -> None:
+    if flags.logging_level is not None:
+        logging.getLogger().setLevel(configuration.LOGGING_LEVELS[flags.logging_level.lower()])
 
 
-async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Event) -> int:
+async def _serve(flags: MarathonFlags, secret: str | None, stop: asyncio.Event) -> int:
     """Serve the API at once and for as long as we run, whether or not there is a master."""
     _set_logging(flags)
-    endpoint = Endpoint(flags["http_address"], flags["http_port"])
-    hostname = flags["hostname"] or socket.gethostname()
+    endpoint = Endpoint(flags.http_address, flags.http_port)
+    hostname = flags.hostname or socket.gethostname()
     election = Election()
     tls = open_tls(os.environ)
     async with AsyncExitStack() as closing:
@@ -91,9 +90,9 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
         scheduler = Scheduler(
             store,
             link,
-            replace(configuration.settings(flags), user=flags["mesos_user"] or _own_name()),
+            replace(configuration.settings(flags), user=flags.mesos_user or _own_name()),
             load=False,
-            metrics_prefix=flags["metrics_name_prefix"],
+            metrics_prefix=flags.metrics_name_prefix,
         )
         ports: dict[str, int] = {}
 
@@ -108,14 +107,14 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
             http=configuration.http_settings(flags),
             mesos_tls=None if tls is None else tls.for_urls(),
         )
-        protect(app, names_of(hostname, flags["http_hosts"]), refusal)
+        protect(app, names_of(hostname, flags.http_hosts), refusal)
         await endpoint.start(app)
         closing.push_async_callback(endpoint.stop)
         ready = {"url": f"http://{endpoint.ip}:{endpoint.port}"}
         https = configuration.https_settings(flags)
         if https is not None:
-            address = flags["https_address"] or flags["http_address"]
-            wanted = configuration.HTTPS_PORT if flags["https_port"] is None else flags["https_port"]
+            address = flags.https_address or flags.http_address
+            wanted = configuration.HTTPS_PORT if flags.https_port is None else flags.https_port
             ports["https"] = await endpoint.also_listen(Tls(https), address, wanted)
             ready["https_url"] = f"https://{address}:{ports['https']}"
         election.address = f"{hostname}:{endpoint.port}"
@@ -127,11 +126,11 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
         asyncio.get_running_loop().add_signal_handler(
             signal.SIGINT, lambda: None if link.consume_interrupt() else stop.set()
         )
-        return await _until(stop, election.over, _lead(scheduler, sampler, election, flags["ready_file"], ready))
+        return await _until(stop, election.over, _lead(scheduler, sampler, election, flags.ready_file, ready))
 
 
 def _info(
-    flags: Mapping[str, Any],
+    flags: MarathonFlags,
     hostname: str,
     endpoint: Endpoint,
     ports: Mapping[str, int],
@@ -155,9 +154,9 @@ def _master_url(info: Callable[[], Mapping[str, Any]]) -> Callable[[], str | Non
     return lambda: info()["marathon_config"].get("mesos_leader_ui_url")
 
 
-def _open_sampler(scheduler: Scheduler, door: MesosDoor, flags: Mapping[str, Any], secret: str | None) -> Sampler:
+def _open_sampler(scheduler: Scheduler, door: MesosDoor, flags: MarathonFlags, secret: str | None) -> Sampler:
     """Return who looks at what tasks use; to agents that ask who is there we are who we are to the master."""
-    principal = flags["mesos_authentication_principal"]
+    principal = flags.mesos_authentication_principal
     credentials = None if secret is None or principal is None else aiohttp.BasicAuth(principal, secret).encode()
 
     async def ask(agent_id: AgentId, path: str) -> Any:
@@ -167,43 +166,43 @@ def _open_sampler(scheduler: Scheduler, door: MesosDoor, flags: Mapping[str, Any
         found: Sequence[Any] = (await door.ask(door.master("slaves"), credentials)).get("slaves") or []
         return found
 
-    sampler = Sampler(scheduler, ask, slaves, interval_s=flags["usage_interval"] / 1000)
+    sampler = Sampler(scheduler, ask, slaves, interval_s=flags.usage_interval)
     scheduler.silent = lambda: sampler.silent
     return sampler
 
 
 def _open_link(
-    flags: Mapping[str, Any], secret: str | None, hostname: str, endpoint: Endpoint, tunnel: Tunnel | None
+    flags: MarathonFlags, secret: str | None, hostname: str, endpoint: Endpoint, tunnel: Tunnel | None
 ) -> PymesosLink:
-    user = flags["mesos_user"] or _own_name()
+    user = flags.mesos_user or _own_name()
     return PymesosLink(
-        flags["master"],
+        flags.master,
         lambda: configuration.framework_info(flags, user=user, hostname=hostname, port=endpoint.port),
         secret=secret,
-        heartbeat_s=flags["mesos_heartbeat_interval"] / 1000,
-        silent_heartbeats=flags["mesos_heartbeat_failure_threshold"],
+        heartbeat_s=flags.mesos_heartbeat_interval,
+        silent_heartbeats=flags.mesos_heartbeat_failure_threshold,
         through=str if tunnel is None else tunnel.through,
     )
 
 
-def _open_candidacy(flags: Mapping[str, Any], election: Election) -> Candidacy | None:
-    if flags["zk"] is None:
+def _open_candidacy(flags: MarathonFlags, election: Election) -> Candidacy | None:
+    if flags.zk is None:
         return None
-    url = parse_zk_url("zk", flags["zk"])
-    return Candidacy(election, url, session_timeout_s=flags["zk_session_timeout"] / 1000)
+    url = parse_zk_url("zk", flags.zk)
+    return Candidacy(election, url, session_timeout_s=flags.zk_session_timeout)
 
 
-def _open_store(flags: Mapping[str, Any], candidacy: Candidacy | None) -> Store:
+def _open_store(flags: MarathonFlags, candidacy: Candidacy | None) -> Store:
     """Return the store: in ZooKeeper where leaders are elected there, else in a file."""
-    if candidacy is not None:
+    if candidacy is not None and flags.zk is not None:
         from mesos_gpu.marathon.store.zookeeper import ZooKeeperStore
         from mesos_gpu.process.zookeeper_tree import ZkTree
 
-        path = parse_zk_url("zk", flags["zk"]).path
-        tree = ZkTree(candidacy.session, path, patience_s=flags["zk_timeout"] / 1000)
+        path = parse_zk_url("zk", flags.zk).path
+        tree = ZkTree(candidacy.session, path, patience_s=flags.zk_timeout)
         return ZooKeeperStore(tree, configuration.zk_limits(flags))
     file = configuration.store_path(flags, os.environ.get("XDG_STATE_HOME"), str(Path.home()))
-    return SqliteStore(file, max_versions=flags["zk_max_versions"])
+    return SqliteStore(file, max_versions=flags.zk_max_versions)
 
 
 async def _lead(

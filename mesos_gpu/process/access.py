@@ -1,17 +1,16 @@
-"""Flags about who may use a program's HTTP endpoints, and what they come to: as in Mesos' master and agent alike."""
+"""Who may use the HTTP endpoints of a master or an agent, from the values of its flags."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.flags import Flag
 from mesos_gpu.mesos.security.authentication import Basic
 from mesos_gpu.mesos.security.authorization import OPEN, Acls, read_acls
 from mesos_gpu.mesos.security.cram_md5 import read_credentials
@@ -25,18 +24,6 @@ READONLY, READWRITE = "readonly", "readwrite"
 LOOK_S = 1.0
 """How often files of credentials and lists are looked at."""
 Kept: TypeAlias = dict[str, Any]
-
-ACCESS_FLAGS: Sequence[Flag] = (
-    Flag("authenticate_http_readonly", "boolean", False, "Answer reads only of callers that show who they are."),
-    Flag("authenticate_http_readwrite", "boolean", False, "Let only callers that show who they are make changes."),
-    Flag(
-        "acls",
-        "path",
-        None,
-        "Who may do what: JSON as in Mesos, the path of a file with it, or file:///path; default: anybody, anything.",
-    ),
-    Flag("login_hint", "text", None, "What callers are told, beside the refusal, who do not show who they are."),
-)
 
 
 class LiveFiles:
@@ -108,22 +95,21 @@ def read_secrets(flag: str, value: str | None, live: LiveFiles) -> dict[str, str
     return secrets
 
 
-def open_acls(flags: Mapping[str, Any], judge: str, asking: Sequence[str], live: LiveFiles) -> Acls:
+def open_acls(value: str | None, live: LiveFiles, *, authenticating: bool) -> Acls:
     """Return the lists of --acls; without any, everybody may do anything. Those of a file are kept by `live`.
 
-    `judge` is the flag of who judges by them, `asking` are those that have callers asked who they are. Raises BadFlag.
+    `authenticating`: a flag has callers asked who they are. Raises BadFlag.
     """
-    if flags[judge] != "local":
-        raise BadFlag(judge, f"{flags[judge]} would be a module; only local is supported")
-    if flags["acls"] is None:
+    if value is None:
         return OPEN
-    if not any(flags[name] for name in asking):
+    if not authenticating:
         log.warning(
-            "--acls without --%s and its like: callers are not asked to authenticate, so each counts as ANY", asking[0]
+            "--acls without --authenticate_http_readonly and its like: callers are not asked to authenticate, so each "
+            "counts as ANY"
         )
 
     def read() -> Acls:
-        return read_acls("acls", read_secret("acls", flags["acls"], shared=True))
+        return read_acls("acls", read_secret("acls", value, shared=True))
 
     acls = read()
     lists = dict(acls.lists)
@@ -134,7 +120,7 @@ def open_acls(flags: Mapping[str, Any], judge: str, asking: Sequence[str], live:
             raise BadFlag("acls", '"permissive" has changed, which takes a restart')
         return found.lists
 
-    live.add("acls", flags["acls"], lists, again)
+    live.add("acls", value, lists, again)
     return replace(acls, lists=lists)
 
 
@@ -145,29 +131,30 @@ def basic(flag: str, secrets: Mapping[str, str] | None, *, asked_by: str) -> Bas
     return Basic(secrets)
 
 
-def check_authenticators(flags: Mapping[str, Any], *names: str) -> None:
-    """Refuse ways to authenticate that are modules. Raises BadFlag."""
-    for name in names:
-        if flags[name] not in (None, BASIC):
-            raise BadFlag(name, f"{flags[name]} is not supported; only {BASIC} is")
-
-
-def check_address(flags: Mapping[str, Any], protections: Sequence[str], *, reached_by: str, credentials: str) -> None:
+def check_address(
+    ip: str,
+    advertise_ip: str | None,
+    protections: Mapping[str, bool],
+    *,
+    insecure: bool,
+    reached_by: str,
+    credentials: str,
+) -> None:
     """Check where a program is to listen: beyond its machine only when the flags `protections` are all set.
 
     `reached_by` says who needs the address, as "agents reach this master"; `credentials` is the flag with the secrets.
     Raises BadFlag.
     """
-    for name in ("ip", "advertise_ip"):
-        if flags[name] is not None and not _is_ipv4(flags[name]):
-            raise BadFlag(name, f"'{flags[name]}' is not an IPv4 address")
-    if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:  # a word of Mesos, nothing listens  # nosec B104
+    for name, address in (("ip", ip), ("advertise_ip", advertise_ip)):
+        if address is not None and not _is_ipv4(address):
+            raise BadFlag(name, f"'{address}' is not an IPv4 address")
+    if ip == "0.0.0.0" and advertise_ip is None:  # a word of Mesos, nothing listens  # nosec B104
         raise BadFlag("advertise_ip", f"is needed with --ip=0.0.0.0: the address that {reached_by} at")
-    missing = " ".join(f"--{name}" for name in protections if not flags[name])
-    if missing and not flags["insecure"] and not ipaddress.IPv4Address(flags["ip"]).is_loopback:
+    missing = " ".join(f"--{name}" for name, given in protections.items() if not given)
+    if missing and not insecure and not ipaddress.IPv4Address(ip).is_loopback:
         raise BadFlag(
             "ip",
-            f"{flags['ip']} is reachable from other machines, and not everybody there would have to show credentials: "
+            f"{ip} is reachable from other machines, and not everybody there would have to show credentials: "
             f"say {missing} with --{credentials}, or --insecure if you mean it",
         )
 

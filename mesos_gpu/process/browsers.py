@@ -18,20 +18,12 @@ from aiohttp.typedefs import Middleware
 from msgspec import Struct
 from yarl import URL
 
-from mesos_gpu.mesos.flags import Flag
 from mesos_gpu.process.http import error_response
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 ANYBODY = "*"
-HTTP_HOSTS = Flag(
-    "http_hosts",
-    "list",
-    (),
-    "Names by which browsers may come, beside addresses and the names of this machine and its domain: those that "
-    "proxies give it, NAME, NAME:PORT or *.DOMAIN; * allows all, and then web pages of others may act as their reader.",
-)
 _PRIVATE = ("localhost", "local", "internal", "home.arpa", "test", "example", "invalid", "mesos")
 """Domains that nobody can buy (RFC 6761, 6762, 8375, ICANN on .internal), and Mesos-DNS' own."""
 _PORTS = {"http": 80, "https": 443}

@@ -12,8 +12,8 @@ import logging
 from aiohttp import web
 
 from mesos_gpu.errors import BadFlag, BadInput
-from mesos_gpu.mesos.flags import parse_duration
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.units import parse_duration
 from mesos_gpu.process.http import error_response
 
 

@@ -13,14 +13,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from mesos_gpu.mesos.flags import Flag
-
-SAME_USER_PEERS = Flag(
-    "same_user_peers",
-    "boolean",
-    False,
-    "Take libprocess messages from programs of this machine alone, and of these from root's and this user's only.",
-)
 ROOT = 0
 _PROC_NET = Path("/proc/net")
 _ADDRESS, _PEER, _UID, _INODE = 1, 2, 7, 9

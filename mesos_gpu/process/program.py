@@ -12,28 +12,15 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from mesos_gpu import __version__
 from mesos_gpu.errors import BadFlag, MesosGpuError
-from mesos_gpu.mesos.dcos.switches import CONFIG, read_config
-from mesos_gpu.mesos.flags import Flag, HelpAsked, parse_flags
+from mesos_gpu.mesos.dcos.switches import read_config
+from mesos_gpu.mesos.flags import CommandLine, F, HelpAsked, parse_flags
 from mesos_gpu.process.log_file import LogFile
 
-READY_FILE = Flag(
-    "ready_file", "path", None, "Write {pid, url, ...} as JSON to this file once the service can be used."
-)
-MAX_LOG_SIZE = Flag(
-    "max_log_size",
-    "bytes",
-    None,
-    "Where the log (standard error) is a file: begin a new one when it is larger, and keep 4 older ones, NAME.1 to "
-    "NAME.4; default: never.",
-)
-PROGRAM_FLAGS = (READY_FILE, MAX_LOG_SIZE)
-"""Flags that every program has."""
 LOG_FORMAT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 SHORT_OF = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
@@ -88,28 +75,22 @@ def set_levels() -> None:
             logger.setLevel(level)
 
 
-def read_flags(
-    name: str, flags: Sequence[Flag], argv: Sequence[str] | None = None, prefix: str = "MESOS_"
-) -> dict[str, Any]:
-    """Return the flags of this process by name; print help, the version or what is wrong with them, and exit."""
+def read_flags(line: CommandLine[F], argv: Sequence[str] | None = None) -> tuple[F, list[str]]:
+    """Return the flags of this process, and what to report about those that have no effect.
+
+    Prints help, the version or what is wrong with the flags, and exits.
+    """
     words = sys.argv[1:] if argv is None else argv
     if list(words) == ["--version"]:  # as mesos-master and mesos-agent
-        _print(f"{name} {__version__}")
+        _print(f"{line.program} {__version__}")
         raise SystemExit(EXIT_OK)
     try:
-        return parse_flags(
-            [*flags, *PROGRAM_FLAGS],
-            words,
-            os.environ,
-            prefix=prefix,
-            read_file=lambda path: Path(path).read_text(encoding="utf-8"),
-            usage=f"Usage: {name} [--flag=value ...]",
-        )
+        return parse_flags(line, words, os.environ, read_file=lambda path: Path(path).read_text(encoding="utf-8"))
     except HelpAsked as asked:
         _print(str(asked))
         raise SystemExit(EXIT_OK) from None
     except BadFlag as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        print(f"{line.program}: {error}", file=sys.stderr)
         raise SystemExit(EXIT_USAGE) from None
 
 
@@ -147,9 +128,9 @@ def read_switches(path: str | None) -> Mapping[str, bool]:
     try:
         return read_config(Path(path).read_text(encoding="utf-8"), path)
     except OSError as error:
-        raise BadFlag(CONFIG.name, f"cannot read {path}: {error.strerror}") from None
+        raise BadFlag("dcos_config", f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise BadFlag(CONFIG.name, f"{path} is not text") from None
+        raise BadFlag("dcos_config", f"{path} is not text") from None
 
 
 def write_ready_file(path: str | None, document: Mapping[str, object]) -> None:

@@ -15,8 +15,8 @@ from aiohttp import web
 from mesos_gpu.errors import BadInput, ProtocolError
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.codec.shapes import read_quickly
-from mesos_gpu.mesos.flags import parse_duration
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.units import parse_duration
 from mesos_gpu.process.bodies import check_values, read_body
 from mesos_gpu.process.http import error_response
 

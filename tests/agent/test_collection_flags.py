@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from mesos_gpu.agent.configuration import gc_rules
 from mesos_gpu.agent.decisions.collecting import GcRules
-from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
+from mesos_gpu.agent.flags import COMMAND_LINE, AgentFlags
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.flags import parse_flags
+from mesos_gpu.mesos.flags import flags_as_text, parse_flags
 
 
-def flags(*words: str) -> dict[str, Any]:
-    return parse_flags(FLAGS, ["--work_dir=/w", "--master=h:5050", *words], {})
+def flags(*words: str) -> AgentFlags:
+    return parse_flags(COMMAND_LINE, ["--work_dir=/w", "--master=h:5050", *words], {})[0]
 
 
 def test_defaults_are_those_of_mesos() -> None:
@@ -28,5 +26,5 @@ def test_defaults_are_those_of_mesos() -> None:
 )
 def test_what_makes_no_sense_is_refused(word: str) -> None:
     with pytest.raises(BadFlag, match=word[2:].partition("=")[0]):
-        check_flags(flags(word))
-    check_flags(flags("--gc_disk_headroom=1", "--gc_delay=0ns"))
+        flags(word)
+    flags("--gc_disk_headroom=1", "--gc_delay=0ns")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.agent.flags import FLAGS
+from mesos_gpu.agent.flags import COMMAND_LINE, LOGGER
 from mesos_gpu.agent.launching.launch import refusal, task_container
-from mesos_gpu.agent.model.container_logger import MODULE, ContainerLogger, limits_of, read_logger
+from mesos_gpu.agent.model.container_logger import ContainerLogger, limits_of, read_logger
 from mesos_gpu.container.spec.output import Kept, OutputLimits
 from mesos_gpu.errors import BadFlag, BadInput
 from mesos_gpu.mesos.flags import parse_flags
@@ -22,12 +22,12 @@ ALL = OutputLimits(Kept(10 * MIB), Kept(10 * MIB))
 
 
 def read(*argv: str) -> ContainerLogger | None:
-    return read_logger(parse_flags(FLAGS, argv, {}))
+    return read_logger(parse_flags(COMMAND_LINE, ["--work_dir=/w", *argv], {})[0])
 
 
 def module(**parameters: str) -> str:
     listed = [{"key": key, "value": value} for key, value in parameters.items()]
-    return json.dumps({"libraries": [{"file": "/x.so", "modules": [{"name": MODULE, "parameters": listed}]}]})
+    return json.dumps({"libraries": [{"file": "/x.so", "modules": [{"name": LOGGER, "parameters": listed}]}]})
 
 
 def command(**variables: str) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def test_without_a_word_all_is_kept() -> None:
 
 
 def test_mesos_logger_keeps_ten_mebibytes_and_no_older_file() -> None:
-    assert read(f"--container_logger={MODULE}") == ContainerLogger(ALL)
+    assert read(f"--container_logger={LOGGER}") == ContainerLogger(ALL)
 
 
 def test_one_size_is_enough_to_switch_it_on() -> None:
@@ -53,7 +53,7 @@ def test_one_size_is_enough_to_switch_it_on() -> None:
 
 def test_parameters_of_mesos_module_count_and_flags_go_over_them() -> None:
     text = module(max_stdout_size="2MB", max_stderr_size="3MB", environment_variable_prefix="LOG_", launcher_dir="/x")
-    found = read(f"--modules={text}", f"--container_logger={MODULE}", "--max_stdout_size=1MB")
+    found = read(f"--modules={text}", f"--container_logger={LOGGER}", "--max_stdout_size=1MB")
     assert found == ContainerLogger(OutputLimits(Kept(MIB), Kept(3 * MIB)), "LOG_")
 
 
@@ -64,9 +64,9 @@ def test_parameters_of_mesos_module_count_and_flags_go_over_them() -> None:
         ["--max_stdout_size=1MB", "--container_logger=sandbox"],
         ["--container_logger=other"],
         ["--modules=[]"],
-        ["--modules=" + module().replace(MODULE, "org_other")],
-        [f"--container_logger={MODULE}", "--modules=" + module(max_size="1MB")],
-        [f"--container_logger={MODULE}", "--modules=" + module(max_stdout_size="1")],
+        ["--modules=" + module().replace(LOGGER, "org_other")],
+        [f"--container_logger={LOGGER}", "--modules=" + module(max_size="1MB")],
+        [f"--container_logger={LOGGER}", "--modules=" + module(max_stdout_size="1")],
         ["--max_stdout_size=1MB", "--logrotate_stdout_options=rotate x"],
         ["--max_stdout_size=1MB", "--logrotate_stdout_options=rotate 1001"],
         ["--max_stdout_size=1MB", "--logrotate_stdout_options=postrotate"],

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
-from mesos_gpu.agent.flags import FLAGS, check_flags
-from mesos_gpu.agent.mesos_flags import (
-    FOREIGN,
+from mesos_gpu.agent.configuration import check_flags
+from mesos_gpu.agent.flags import (
+    COMMAND_LINE,
+    INERT,
     ISOLATORS,
     ISOLATORS_IGNORED,
     OLD_NAMES,
-    foreign_flags,
-    settle,
+    AgentFlags,
     settle_isolation,
 )
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.flags import HelpAsked, parse_flags
-from mesos_gpu.mesos.foreign import strangers
+from mesos_gpu.mesos.flags import BOOLEAN, HelpAsked, flags_of, parse_flags, strangers
 from tests.support import places
 from tests.support.golden import Golden
 
 RECORDED = json.loads((places.RECORDED / "agent-get-idle.json").read_text())
-OWN = frozenset(flag.name for flag in FLAGS)
+OWN = frozenset(flag.name for flag in flags_of(AgentFlags))
 # What Mesos' documentation of agents names (docs/configuration/agent.md, master-and-agent.md).
 DOCUMENTED = [
     "master",
@@ -176,19 +174,19 @@ DOCUMENTED = [
 ]
 
 
-def parsed(*words: str, **environ: str) -> dict[str, Any]:
-    return parse_flags([*FLAGS, *foreign_flags(OWN)], words, environ)
+def parsed(*words: str, **environ: str) -> tuple[AgentFlags, list[str]]:
+    return parse_flags(COMMAND_LINE, ["--work_dir=/w", *words], environ)
 
 
 def test_every_documented_flag_is_known() -> None:
-    assert {*DOCUMENTED, *OLD_NAMES} - parsed().keys() == set()
+    assert {*DOCUMENTED, *OLD_NAMES} - COMMAND_LINE.known().keys() == set()
 
 
 def test_each_row_is_there_once_and_says_why() -> None:
-    names = [row.name for row in FOREIGN]
+    names = [row.name for row in INERT]
     assert len(names) == len(set(names))
     assert not OWN & set(names)
-    assert all(len(row.why) > 10 and not row.why.endswith(".") for row in FOREIGN)
+    assert all(len(row.why) > 10 and not row.why.endswith(".") for row in INERT)
     assert not ISOLATORS & set(ISOLATORS_IGNORED)
 
 
@@ -196,40 +194,38 @@ def test_the_flags_of_the_recorded_agent_are_taken_as_they_are() -> None:
     """A 1.12 agent with the gpu isolator, told to start as ours: every flag that it shows, as a unit file would."""
     shown = next(r["response"]["body"]["flags"] for r in RECORDED if "flags" in str(r["request"]))
     words = [f"--{name}={value}" for name, value in shown.items() if name not in ("help", "version")]
-    mine, said = settle(parsed(*words), OWN)
-    kept, left_out = settle_isolation(mine["isolation"])
+    flags, said = parsed(*words)
+    kept, left_out = settle_isolation(flags.isolation)
     assert left_out == []
-    check_flags({**mine, "isolation": kept})
-    assert set(mine) == OWN
+    check_flags(flags.replace(isolation=kept))
     told = {line.split()[0] for line in said}
     assert "--launcher" in told
     assert not told & {"--master", "--credential"}
 
 
 def test_every_flag_is_acted_on_or_told_or_refused() -> None:
-    for row in FOREIGN:
-        value = True if row.kind == "boolean" else "something"
-        if not row.refused:
-            used, (told,) = settle({row.name: value}, OWN)
-            assert (used, told.split()[0], row.why in told) == ({}, f"--{row.name}", True)
+    for row in INERT:
+        value = "true" if row.kind is BOOLEAN else "something"
+        if row.accepted is None:
+            (told,) = parsed(f"--{row.name}={value}")[1]
+            assert (told.split()[0], row.why in told) == (f"--{row.name}", True)
             continue
-        if str(value).lower() not in (row.without or ()):
+        if value not in row.accepted:
             with pytest.raises(BadFlag, match=row.name):
-                settle({row.name: value}, OWN)
-        for harmless in row.without or ():
-            assert settle({row.name: harmless}, OWN) == ({}, [])
+                parsed(f"--{row.name}={value}")
+        for harmless in row.accepted:
+            assert parsed(f"--{row.name}={harmless}")[1] == []
 
 
 def test_old_names_are_judged_as_the_new_ones(golden: Golden) -> None:
     with pytest.raises(BadFlag, match="executor_secret_key"):
-        settle(parsed("--executor_secret_key=/key"), OWN)
-    assert settle(parsed("--slave_subsystems=memory"), OWN)[1] == golden
+        parsed("--executor_secret_key=/key")
+    assert parsed("--slave_subsystems=memory")[1] == golden
 
 
 def test_all_that_is_refused_is_said_at_once(golden: Golden) -> None:
-    given = parsed("--hooks=org_x", "--log_dir=/var/log", "--csi_plugin_config_dir=/csi")
     with pytest.raises(BadFlag) as refused:
-        settle(given, OWN)
+        parsed("--hooks=org_x", "--log_dir=/var/log", "--csi_plugin_config_dir=/csi")
     text = str(refused.value)
     assert text == golden
     assert text.count("--") == 2
@@ -237,10 +233,10 @@ def test_all_that_is_refused_is_said_at_once(golden: Golden) -> None:
 
 
 def test_the_environment_of_a_unit_is_taken_too() -> None:
-    flags = parsed(MESOS_MASTER="zk://z:2181/mesos", MESOS_LOG_DIR="/var/log/mesos", MESOS_HOOKS="x")
-    assert flags["master"] == "zk://z:2181/mesos"
+    given = {"MESOS_MASTER": "zk://z:2181/mesos", "MESOS_LOG_DIR": "/var/log/mesos"}
+    assert parsed(**given)[0].master == "zk://z:2181/mesos"
     with pytest.raises(BadFlag, match="hooks"):
-        settle(flags, OWN)
+        parsed(**given, MESOS_HOOKS="x")
 
 
 def test_isolators_are_kept_left_out_or_refused() -> None:
@@ -253,7 +249,7 @@ def test_isolators_are_kept_left_out_or_refused() -> None:
 
 
 def test_what_the_environment_has_besides_is_told(golden: Golden) -> None:
-    known = parsed()
+    known = COMMAND_LINE.known()
     environ = {"MESOS_WORK_DIR": "/x", "MESOS_NATIVE_JAVA_LIBRARY": "/y", "MESOS_FOO": "1", "LIBPROCESS_IP": "1.2.3.4"}
     said = strangers({**environ, "HOME": "/root", "LIBPROCESS_SSL_ENABLED": "true"}, known)
     assert said == golden

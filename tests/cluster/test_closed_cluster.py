@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from mesos_gpu.agent.api.access import open_access
-from mesos_gpu.agent.flags import FLAGS
+from mesos_gpu.agent.flags import COMMAND_LINE
 from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.mesos.security.authentication import basic_header
 from mesos_gpu.mesos.security.cram_md5 import Credential
@@ -83,7 +83,7 @@ async def closed(tmp_path: Path) -> AsyncIterator[Closed]:
     key = secret_file(tmp_path, "key", "a key that signs")
     lists = secret_file(tmp_path, "acls", json.dumps(LISTS))
     words = [f"--work_dir={tmp_path}", f"--http_credentials={credentials}", f"--jwt_secret_key={key}"]
-    access = open_access(parse_flags(FLAGS, [*words, *AGENT, f"--acls={lists}"], {}))
+    access = open_access(parse_flags(COMMAND_LINE, ["--work_dir=/w", *words, *AGENT, f"--acls={lists}"], {})[0])
     async with live_master(tmp_path / "master", f"--credentials={credentials}", f"--acls={lists}", *MASTER) as master:
         address = master.url.removeprefix("http://")
         tim = Credential("agents", SECRETS["agents"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from mesos_gpu.agent.flags import FLAGS as AGENT
-from mesos_gpu.master.flags import FLAGS as MASTER
+from mesos_gpu.agent.flags import COMMAND_LINE as AGENT
+from mesos_gpu.master.flags import COMMAND_LINE as MASTER
 from mesos_gpu.mesos.messages import normalize
 from tests.support import places
 
@@ -21,7 +21,7 @@ def test_the_call_that_drains_gives_the_tasks_the_time_it_says() -> None:
 
 
 def test_the_flags_of_its_commands_are_there() -> None:
-    known = {"mesos-gpu-agent": {flag.name for flag in AGENT}, "mesos-gpu-master": {flag.name for flag in MASTER}}
+    known = {line.program: {flag.name for flag in line.service_flags} for line in (AGENT, MASTER)}
     commands = re.findall(r"(mesos-gpu-agent|mesos-gpu-master) ((?:\\?\s+)?--(?:[^\n`]|\\\n)*)", PAGE)
     assert {name for name, _ in commands} == set(known)
     for name, words in commands:

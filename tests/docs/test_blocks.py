@@ -21,10 +21,10 @@ from jsonschema import Draft202012Validator
 
 from marathon_cli.main import BUG
 from marathon_cli.registry import ROWS
-from mesos_gpu.agent.flags import FLAGS as AGENT
-from mesos_gpu.marathon.flags import FLAGS as MARATHON
-from mesos_gpu.master.flags import FLAGS as MASTER
-from mesos_gpu.mesos.flags import Flag
+from mesos_gpu.agent.flags import COMMAND_LINE as AGENT
+from mesos_gpu.marathon.flags import COMMAND_LINE as MARATHON
+from mesos_gpu.master.flags import COMMAND_LINE as MASTER
+from mesos_gpu.mesos.flags import flags_of
 from mesos_gpu.mesos.security.authorization import read_acls
 from mesos_gpu.mesos.security.cram_md5 import read_credentials
 from mesos_gpu.testing import BoxFactory, MesosBox
@@ -45,11 +45,7 @@ ELSEWHERE = {
 """Pages whose blocks another test runs."""
 BLOCKS = [block for page in PAGES for block in blocks(ROOT, page) if block.page not in ELSEWHERE]
 SHELL = ("sh", "console")
-SERVICES: Mapping[str, tuple[Flag, ...]] = {
-    "mesos-gpu-agent": tuple(AGENT),
-    "mesos-gpu-master": tuple(MASTER),
-    "mesos-gpu-marathon": tuple(MARATHON),
-}
+SERVICES = (AGENT, MASTER, MARATHON)
 COMMANDS = {row.path for row in ROWS}
 PATIENCE_S = 100.0
 TRAIN = {
@@ -196,11 +192,11 @@ LOOKED_AT = [block for block in BLOCKS if not block.is_run]
 @pytest.mark.parametrize("block", LOOKED_AT, ids=name_of)
 def test_what_is_not_run_says_why_and_names_commands_and_flags_that_exist(block: Block) -> None:
     assert len(block.mark.split()) > 3, "say in words why it is not run"
-    for program, flags in SERVICES.items():
-        known = {flag.name for flag in flags} | {"ready_file", "max_log_size"}
-        for words in calls(program, block.commands()):
+    for line in SERVICES:
+        known = {flag.name for flag in flags_of(line.flags)}
+        for words in calls(line.program, block.commands()):
             given = {word.removeprefix("--").partition("=")[0] for word in words if word.startswith("--")}
-            assert {name.removeprefix("no-") for name in given} - known == set(), f"{name_of(block)}: {program}"
+            assert {name.removeprefix("no-") for name in given} - known == set(), f"{name_of(block)}: {line.program}"
     for words in calls("mesos-gpu", block.commands()):
         depth = max((n for n in range(len(words) + 1) if " ".join(words[:n]) in COMMANDS), default=0)
         assert depth or words[0].startswith("-"), f"{name_of(block)}: no command {words}"

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from marathon.models.info import MarathonInfo
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.marathon import configuration
-from mesos_gpu.marathon.flags import FLAGS, PREFIX
+from mesos_gpu.marathon.flags import COMMAND_LINE, MarathonFlags
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.mesos.flags import parse_flags
 from tests.support.golden import Golden
 
 
-def read(*argv: str, **environ: str) -> dict[str, Any]:
-    flags = parse_flags(FLAGS, ["--master=m:5050", *argv], environ, prefix=PREFIX)
+def read(*argv: str, **environ: str) -> MarathonFlags:
+    flags = parse_flags(COMMAND_LINE, ["--master=m:5050", *argv], environ)[0]
     configuration.checked(flags)
     return flags
 
@@ -34,8 +33,8 @@ def test_defaults_are_marathons() -> None:
 
 def test_the_environment_sets_flags_too() -> None:
     flags = read(MARATHON_MESOS_ROLE="slave_public", MARATHON_INSECURE="", MARATHON_HTTP_ADDRESS="0.0.0.0")
-    assert flags["mesos_role"] == "slave_public"
-    assert flags["insecure"] is True
+    assert flags.mesos_role == "slave_public"
+    assert flags.insecure is True
 
 
 @pytest.mark.parametrize(
@@ -100,7 +99,7 @@ def test_the_framework_is_ours() -> None:
     ],
 )
 def test_info_says_where_mesos_is(master: str, url: str | None) -> None:
-    flags = {**read(), "master": master}
+    flags = read(f"--master={master}")
     shown = configuration.info(flags, hostname="h", port=1, build="b")
     assert shown["marathon_config"]["mesos_leader_ui_url"] == url
     assert shown["marathon_config"]["features"] == ["gangs", "gpu_resources", "gpu_share"]

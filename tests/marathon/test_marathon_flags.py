@@ -12,27 +12,24 @@ from mesos_gpu.errors import BadFlag, InvalidApp
 from mesos_gpu.marathon import configuration
 from mesos_gpu.marathon.configuration import checked, secret, settings, unused
 from mesos_gpu.marathon.engine.metrics import Metrics
-from mesos_gpu.marathon.flags import FLAGS, PREFIX, TOGGLES, switched
-from mesos_gpu.marathon.marathon_flags import FOREIGN, FOREIGN_FLAGS, settle
+from mesos_gpu.marathon.flags import COMMAND_LINE, INERT, MarathonFlags
 from mesos_gpu.marathon.service import _set_logging
 from mesos_gpu.marathon.state.actions import Decline, Kill, Launch, Suppress
 from mesos_gpu.marathon.state.events import PutGroup, PutPod, RemoveApp, Tick
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.store.copy import back_up
 from mesos_gpu.marathon.store.sqlite import SqliteStore
-from mesos_gpu.mesos.flags import help_text, parse_flags
+from mesos_gpu.mesos.flags import flags_of, help_text, parse_flags
 from tests.support.golden import Golden
 from tests.support.marathon.builders import Run, app, container, only, pod, status
 
-ALL = [*FLAGS, *TOGGLES, *FOREIGN_FLAGS]
 
-
-def flags(*argv: str, environ: dict[str, str] | None = None) -> dict[str, Any]:
-    return switched(parse_flags(ALL, ["--master=m:5050", *argv], environ or {}, prefix=PREFIX))
+def flags(*argv: str, environ: dict[str, str] | None = None) -> MarathonFlags:
+    return parse_flags(COMMAND_LINE, ["--master=m:5050", *argv], environ or {})[0]
 
 
 def said(*argv: str) -> list[str]:
-    return settle(flags(*argv))
+    return parse_flags(COMMAND_LINE, ["--master=m:5050", *argv], {})[1]
 
 
 def run_with(*argv: str) -> Run:
@@ -79,11 +76,10 @@ def test_what_somebody_relies_on_is_refused(flag: str, golden: Golden) -> None:
 
 
 def test_each_is_there_once_and_not_in_the_help() -> None:
-    names = [row.name for row in FOREIGN]
+    names = [row.name for row in INERT]
     assert len(names) == len(set(names))
-    assert not set(names) & {flag.name for flag in FLAGS}
-    assert len({flag.name for flag in ALL}) == len(ALL)
-    shown = help_text(ALL, "", PREFIX)
+    assert not set(names) & {flag.name for flag in flags_of(MarathonFlags)}
+    shown = help_text(COMMAND_LINE)
     assert "plugin_dir" not in shown
     assert "disable_maintenance_mode" not in shown
     assert "draining_seconds" in shown
@@ -101,7 +97,7 @@ def test_each_is_there_once_and_not_in_the_help() -> None:
     ],
 )
 def test_what_can_be_switched_is_switched_off_in_both_ways(argv: list[str], environ: dict[str, str], on: bool) -> None:
-    assert flags(*argv, environ=environ)["maintenance_mode"] is on
+    assert flags(*argv, environ=environ).maintenance_mode is on
 
 
 @pytest.mark.parametrize(

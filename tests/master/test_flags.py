@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, min_allocatable, settings
+from mesos_gpu.master.configuration import check_flags, min_allocatable, settings, shown_flags
+from mesos_gpu.master.flags import COMMAND_LINE
 from mesos_gpu.mesos.flags import parse_flags
 from tests.support.master.live import master_flags
 
@@ -18,10 +19,10 @@ def test_defaults_are_those_of_a_machine_with_gpus(tmp_path: Path) -> None:
 
 
 def test_flags_come_from_the_environment_too() -> None:
-    flags = parse_flags(FLAGS, [], {"MESOS_WORK_DIR": "/w", "MESOS_FILTER_GPU_RESOURCES": "false"})
+    flags = parse_flags(COMMAND_LINE, [], {"MESOS_WORK_DIR": "/w", "MESOS_FILTER_GPU_RESOURCES": "false"})[0]
     check_flags(flags)
     assert not settings(flags).rules.filter_gpu_resources
-    assert flags_as_text(flags)["filter_gpu_resources"] == "false"
+    assert shown_flags(flags)["filter_gpu_resources"] == "false"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_a_wider_address_must_be_meant(tmp_path: Path) -> None:
 
 def test_a_work_dir_is_needed() -> None:
     with pytest.raises(BadFlag, match="work_dir"):
-        check_flags(parse_flags(FLAGS, [], {}))
+        parse_flags(COMMAND_LINE, [], {})
 
 
 def test_minimums_may_be_none_or_several_together() -> None:
@@ -72,8 +73,8 @@ def test_both_sorters_are_drf_or_both_are_random(tmp_path: Path) -> None:
     assert 0 <= chance() < 1
     older = master_flags(tmp_path, "--user_sorter=random", "--framework_sorter=random")
     assert settings(older).draw is not None
-    assert flags_as_text(older)["role_sorter"] == "random"
-    assert "user_sorter" not in flags_as_text(older)
+    assert shown_flags(older)["role_sorter"] == "random"
+    assert "user_sorter" not in shown_flags(older)
     for words, flag in [
         (("--role_sorter=random",), "framework_sorter"),
         (("--framework_sorter=random",), "framework_sorter"),

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.master.flags import FLAGS, check_flags, settings
-from mesos_gpu.master.mesos_flags import FOREIGN, OLD_NAMES
-from mesos_gpu.mesos.flags import parse_flags
-from mesos_gpu.mesos.foreign import parser_flags, settle
+from mesos_gpu.master.configuration import check_flags, settings
+from mesos_gpu.master.flags import COMMAND_LINE, MasterFlags
+from mesos_gpu.mesos.flags import flags_of, parse_flags
 from tests.support.master.build import recorded
 
-OWN = frozenset(flag.name for flag in FLAGS)
+OWN = frozenset(flag.name for flag in flags_of(MasterFlags))
 # What else Mesos' documentation of masters names (docs/configuration/master.md, master-and-agent.md).
 DOCUMENTED = [
     *("acls", "agent_removal_rate_limit", "authenticate", "authenticate_http", "authenticate_slaves", "authorizers"),
@@ -26,18 +25,17 @@ DOCUMENTED = [
 ]
 
 
-def taken(*words: str) -> tuple[dict[str, object], list[str]]:
-    flags = parse_flags([*FLAGS, *parser_flags(FOREIGN, FLAGS, OLD_NAMES)], ["--work_dir=/w", *words], {})
-    mine, said = settle(FOREIGN, flags, OWN, OLD_NAMES)
-    check_flags(mine)
-    return mine, said
+def taken(*words: str) -> tuple[MasterFlags, list[str]]:
+    flags, said = parse_flags(COMMAND_LINE, ["--work_dir=/w", *words], {})
+    check_flags(flags)
+    return flags, said
 
 
 def test_every_flag_of_mesos_is_known() -> None:
-    known = {flag.name for flag in (*FLAGS, *parser_flags(FOREIGN, FLAGS, OLD_NAMES))}
+    known = COMMAND_LINE.known().keys()
     shown = recorded()["get"]["idle"]["/state"]["body"]["flags"]
     assert set(DOCUMENTED) - known == set()
-    assert not OWN & {row.name for row in FOREIGN}, "what it acts on is no stranger"
+    assert not OWN & {row.name for row in COMMAND_LINE.inert}, "what it acts on is no stranger"
     assert set(shown) - known == {"help", "version"}
 
 
@@ -49,8 +47,7 @@ def test_the_line_of_a_usual_unit_can_be_kept() -> None:
         "--logging_level=WARNING",
         "--quiet",
     ]
-    mine, said = taken(*words, "--webui_dir=/usr/share/mesos/webui", "--allocator=hierarchical", "--whitelist=*")
-    assert set(mine) == OWN
+    _, said = taken(*words, "--webui_dir=/usr/share/mesos/webui", "--allocator=hierarchical", "--whitelist=*")
     assert [line.split(" ")[0] for line in said] == [f"--{name}" for name in NAMED]
 
 
@@ -59,7 +56,7 @@ NAMED = ["quorum", "registry", "log_dir", "logging_level", "quiet", "webui_dir"]
 
 def test_old_names_are_taken_for_the_newer_ones() -> None:
     mine, said = taken("--slave_ping_timeout=20secs", "--max_slave_ping_timeouts=7", "--authenticate=false")
-    assert (mine["agent_ping_timeout"], mine["max_agent_ping_timeouts"], said) == (20.0, 7, [])
+    assert (mine.agent_ping_timeout, mine.max_agent_ping_timeouts, said) == (20.0, 7, [])
     with pytest.raises(BadFlag, match="--authenticate_frameworks"):
         taken("--authenticate")
 

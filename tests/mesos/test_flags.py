@@ -2,70 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.flags import (
-    Flag,
-    HelpAsked,
-    format_duration,
-    parse_bytes,
-    parse_duration,
-    parse_flags,
-)
+from mesos_gpu.mesos.flags import Bytes, CommandLine, Duration, HelpAsked, PathText, ProgramFlags, flag, parse_flags
+from mesos_gpu.mesos.units import format_duration, parse_bytes, parse_duration
 from tests.support.golden import Golden
 
-FLAGS = [
-    Flag("port", "integer", 5050, "Port to listen on."),
-    Flag("work_dir", "path", None, "Where state is kept."),
-    Flag("filter_gpu_resources", "boolean", True, "Offer GPU agents only to GPU frameworks."),
-    Flag("allocation_interval", "duration", 1.0, "Time between allocations."),
-    Flag("nvidia_gpu_devices", "list", None, "GPUs to use."),
-    Flag("memory", "bytes", None, "Size."),
-]
+
+class SomeFlags(ProgramFlags):
+    port: int = flag(5050, "Port to listen on.", at_least=0, at_most=65535)
+    work_dir: PathText | None = flag(None, "Where state is kept.")
+    filter_gpu_resources: bool = flag(True, "Offer GPU agents only to GPU frameworks.")
+    allocation_interval: Duration = flag(1.0, "Time between allocations.", above=0)
+    nvidia_gpu_devices: tuple[str, ...] | None = flag(None, "GPUs to use.")
+    memory: Bytes | None = flag(None, "Size.")
 
 
-def parse(*argv: str, files: dict[str, str] | None = None, **environ: str) -> dict[str, Any]:
+def parse(*argv: str, files: dict[str, str] | None = None, **environ: str) -> SomeFlags:
     def read(path: str) -> str:
         try:
             return (files or {})[path]
         except KeyError:
             raise FileNotFoundError(2, "No such file or directory") from None
 
-    return parse_flags(FLAGS, argv, environ, read_file=read, usage="Usage: x")
+    return parse_flags(CommandLine("x", "MESOS_", SomeFlags), argv, environ, read_file=read)[0]
 
 
 def test_defaults_stand_without_flags() -> None:
-    assert parse()["port"] == 5050
-    assert parse()["work_dir"] is None
+    assert parse().port == 5050
+    assert parse().work_dir is None
 
 
 @pytest.mark.parametrize("argv", [("--port=1",), ("--port", "1")])
 def test_a_value_may_follow_or_stand_apart(argv: tuple[str, ...]) -> None:
-    assert parse(*argv)["port"] == 1
+    assert parse(*argv).port == 1
 
 
 def test_no_switches_a_boolean_off_and_its_name_alone_on() -> None:
-    assert parse("--no-filter_gpu_resources")["filter_gpu_resources"] is False
-    assert parse("--filter_gpu_resources", MESOS_FILTER_GPU_RESOURCES="false")["filter_gpu_resources"] is True
+    assert parse("--no-filter_gpu_resources").filter_gpu_resources is False
+    assert parse("--filter_gpu_resources", MESOS_FILTER_GPU_RESOURCES="false").filter_gpu_resources is True
 
 
 def test_the_command_line_wins_over_the_environment() -> None:
-    assert parse(MESOS_PORT="7")["port"] == 7
-    assert parse("--port=8", MESOS_PORT="7")["port"] == 8
-    assert parse(MESOS_NATIVE_LIBRARY="/x")["port"] == 5050
+    assert parse(MESOS_PORT="7").port == 7
+    assert parse("--port=8", MESOS_PORT="7").port == 8
+    assert parse(MESOS_NATIVE_LIBRARY="/x").port == 5050
 
 
 def test_a_file_url_stands_for_its_content() -> None:
-    assert parse("--nvidia_gpu_devices=file:///gpus", files={"/gpus": "0,1\n"})["nvidia_gpu_devices"] == ("0", "1")
+    assert parse("--nvidia_gpu_devices=file:///gpus", files={"/gpus": "0,1\n"}).nvidia_gpu_devices == ("0", "1")
 
 
 def test_a_file_url_stands_for_its_path_where_a_path_is_asked_for() -> None:
-    assert parse("--work_dir=file:///srv/mesos", files={"/srv/mesos": "secret"})["work_dir"] == "/srv/mesos"
+    assert parse("--work_dir=file:///srv/mesos", files={"/srv/mesos": "secret"}).work_dir == "/srv/mesos"
 
 
 @pytest.mark.parametrize(
@@ -78,6 +70,8 @@ def test_a_file_url_stands_for_its_path_where_a_path_is_asked_for() -> None:
         "--no-filter_gpu_resources=1",
         "--filter_gpu_resources=maybe",
         "--allocation_interval=1s",
+        "--allocation_interval=0secs",
+        "--port=65536",
         "--memory=1M",
         "--nvidia_gpu_devices=file:///none",
     ],

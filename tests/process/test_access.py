@@ -10,15 +10,14 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from mesos_gpu.agent.api import access as agent_access
-from mesos_gpu.agent.flags import FLAGS as AGENT_FLAGS
+from mesos_gpu.agent.flags import COMMAND_LINE as AGENT
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.master.api import access as master_access
-from mesos_gpu.master.flags import FLAGS as MASTER_FLAGS
+from mesos_gpu.master.flags import COMMAND_LINE as MASTER
 from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.mesos.security.authorization import Principal
 from mesos_gpu.process.access import READWRITE, LiveFiles, basic, open_acls, read_secrets
 
-FLAGS = {"authorizers": "local", "authenticate": True}
 ANNA, BELA = "Basic YW5uYTpzZWNyZXQ=", "Basic YmVsYTpzZWNyZXQ="
 
 
@@ -53,7 +52,7 @@ def test_who_is_in_the_file_now_is_known(tmp_path: Path) -> None:
 def test_what_the_file_allows_now_is_allowed(tmp_path: Path) -> None:
     path, live = tmp_path / "acls", LiveFiles()
     write(path, lists("anna"))
-    acls = open_acls({**FLAGS, "acls": str(path)}, "authorizers", ["authenticate"], live)
+    acls = open_acls(str(path), live, authenticating=True)
 
     def may() -> list[bool]:
         return [acls.approved("run_tasks", Principal(name), "root") for name in ("anna", "bela")]
@@ -67,7 +66,7 @@ def test_what_the_file_allows_now_is_allowed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["{path}", "file://{path}"])
 @pytest.mark.parametrize(
     ("service", "known", "credentials_flag"),
-    [(agent_access, AGENT_FLAGS, "http_credentials"), (master_access, MASTER_FLAGS, "credentials")],
+    [(agent_access, AGENT, "http_credentials"), (master_access, MASTER, "credentials")],
     ids=["agent", "master"],
 )
 def test_a_changed_file_is_read_again_in_each_form_that_names_one(
@@ -78,9 +77,9 @@ def test_a_changed_file_is_read_again_in_each_form_that_names_one(
     for flag, text in files.items():
         write(tmp_path / flag, text("anna"))
         argv.append(f"--{flag}={form.format(path=tmp_path / flag)}")
-    taken = {flag.name for flag in known}
+    taken = {flag.name for flag in known.service_flags}
     argv = [word for word in argv if word[2:].partition("=")[0] in taken]
-    found = service.open_access(parse_flags(known, argv, {}, read_file=lambda path: Path(path).read_text()))
+    found = service.open_access(parse_flags(known, argv, {}, read_file=lambda path: Path(path).read_text())[0])
 
     def allowed() -> list[bool]:
         return [found.acls.approved("run_tasks", Principal(name), "root") for name in ("anna", "bela")]
@@ -102,7 +101,7 @@ def test_a_file_that_cannot_be_used_changes_nothing_and_the_log_says_why(
 ) -> None:
     path, live = tmp_path / "acls", LiveFiles()
     write(path, lists("anna"))
-    acls = open_acls({**FLAGS, "acls": str(path)}, "authorizers", ["authenticate"], live)
+    acls = open_acls(str(path), live, authenticating=True)
     write(path, text)
     live.look()
     live.look()
@@ -115,8 +114,7 @@ def test_a_file_that_cannot_be_used_changes_nothing_and_the_log_says_why(
 
 async def test_values_that_are_no_files_are_not_followed(tmp_path: Path) -> None:
     live = LiveFiles()
-    flags: dict[str, Any] = {**FLAGS, "acls": lists("anna")}
-    assert open_acls(flags, "authorizers", ["authenticate"], live).approved("run_tasks", Principal("anna"), "x")
+    assert open_acls(lists("anna"), live, authenticating=True).approved("run_tasks", Principal("anna"), "x")
     assert read_secrets("credentials", None, live) is None
     await live.follow()  # ends at once: there is nothing to look at
     with pytest.raises(BadFlag):

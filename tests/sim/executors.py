@@ -22,10 +22,10 @@ from mesos_gpu.executor.agent import GONE, Agent
 from mesos_gpu.executor.decisions import events as ev
 from mesos_gpu.executor.decisions.handle import begin, handle
 from mesos_gpu.executor.decisions.state import ExecutorState
-from mesos_gpu.mesos.flags import parse_duration
 from mesos_gpu.mesos.ids import ContainerId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.recordio import RecordDecoder
+from mesos_gpu.mesos.units import parse_duration
 from mesos_gpu.mesos.uuids import random_uuid
 from tests.sim.http import Connection
 

@@ -8,7 +8,7 @@ import io
 import logging
 import os
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -17,7 +17,7 @@ from typing import Any
 from mesos_gpu.agent import machine_gpus, opening
 from mesos_gpu.agent import service as agent_service
 from mesos_gpu.agent.disk.syncing import Syncing
-from mesos_gpu.agent.flags import FLAGS as AGENT_FLAGS
+from mesos_gpu.agent.flags import COMMAND_LINE as AGENT
 from mesos_gpu.agent.gpus import care
 from mesos_gpu.agent.running import probes
 from mesos_gpu.errors import MesosGpuError, Unavailable
@@ -28,17 +28,15 @@ from mesos_gpu.isolator import record_folder
 from mesos_gpu.marathon import configuration as marathon_configuration
 from mesos_gpu.marathon import service as marathon_service
 from mesos_gpu.marathon.engine.election import EXIT_LEADERSHIP_LOST, EXIT_ZOOKEEPER_LOST
-from mesos_gpu.marathon.flags import FLAGS as MARATHON_FLAGS
-from mesos_gpu.marathon.flags import TOGGLES, switched
+from mesos_gpu.marathon.flags import COMMAND_LINE as MARATHON
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.master import service as master_service
-from mesos_gpu.master.flags import FLAGS as MASTER_FLAGS
+from mesos_gpu.master.flags import COMMAND_LINE as MASTER
 from mesos_gpu.mesos.checks import Probe, Result
-from mesos_gpu.mesos.flags import parse_flags
+from mesos_gpu.mesos.flags import CommandLine, F, parse_flags
 from mesos_gpu.process import bodies, links, zookeeper
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.front import Front
-from mesos_gpu.process.program import PROGRAM_FLAGS
 from mesos_gpu.process.streams import EventStream
 from tests.sim import cards, executors
 from tests.sim.containers import SimulatedContainers
@@ -310,7 +308,7 @@ class Cluster:
     async def _run_master(self, host: Host) -> int:
         among = {"zk": self._master_flag} if self.shape.masters > 1 else {}
         flags = _flags(
-            MASTER_FLAGS, **among, ip=host.ip, port=MASTER_PORT, hostname=host.name, insecure="true",
+            MASTER, **among, ip=host.ip, port=MASTER_PORT, hostname=host.name, insecure="true",
             work_dir=host.disk.root / "master", check_invariants="true", agent_ping_timeout="15secs",
             max_agent_ping_timeouts=5,
         )  # fmt: skip
@@ -321,12 +319,11 @@ class Cluster:
         if self.shape.marathons > 1 and self.zookeeper is not None:
             kept = {"zk": f"zk://{self.zookeeper.host.ip}:{ZOOKEEPER_PORT}/marathon"}
         flags = _flags(
-            [*MARATHON_FLAGS, *TOGGLES], master=self._master_flag, http_address=host.ip, **kept,
+            MARATHON, master=self._master_flag, http_address=host.ip, **kept,
             http_port=MARATHON_PORT, hostname=host.name, insecure="true", enable_features="gpu_resources",
             mesos_user="root", mesos_role="marathon", failover_timeout=int(self.world.pacing.pace.failover_s),
             usage_interval=0,  # an HTTP client asks, whose sockets are the real world's
         )  # fmt: skip
-        flags = switched(dict(flags))
         marathon_configuration.checked(flags)
         return await marathon_service._serve(flags, None, asyncio.Event())
 
@@ -338,12 +335,12 @@ class Cluster:
         if shared := self.machines[host.name].cards:
             of_cards = {"shared_gpus": ",".join(map(str, shared)), "gpu_retest_interval": "60secs"}
         flags = _flags(
-            AGENT_FLAGS, ip=host.ip, port=AGENT_PORT, hostname=host.name, insecure="true", **of_cards,
+            AGENT, ip=host.ip, port=AGENT_PORT, hostname=host.name, insecure="true", **of_cards,
             master=masters, work_dir=host.disk.root / "agent",
             runtime_dir=host.disk.volatile, resources="cpus:8;mem:8192;disk:10000", gpu_driver="simulated",
             simulated_gpus=self.gpus[host.name], switch_user="false",
         )  # fmt: skip
-        return await agent_service.run(agent_service._settled(flags), asyncio.Event())
+        return await agent_service.run(agent_service.with_switches(flags)[0], asyncio.Event())
 
     def _driver(self, host: Host) -> Driver:
         return Driver(self.machines[host.name], self.gpus[host.name])
@@ -429,8 +426,6 @@ def _names(service: str, count: int) -> list[str]:
     return [service] if count == 1 else [f"{service}-{n}" for n in range(1, count + 1)]
 
 
-def _flags(table: Any, **given: Any) -> Mapping[str, Any]:
+def _flags(line: CommandLine[F], **given: Any) -> F:
     words = [f"--{name}={value}" for name, value in given.items()]
-    return parse_flags(
-        [*table, *PROGRAM_FLAGS], words, {}, prefix="", read_file=lambda path: Path(path).read_text(), usage=""
-    )
+    return parse_flags(line, words, {}, read_file=lambda path: Path(path).read_text())[0]

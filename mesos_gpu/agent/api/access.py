@@ -1,4 +1,4 @@
-"""Who may use the agent's endpoints: its flags, and which realm guards what.
+"""Who may use the agent's endpoints: and which realm guards what.
 
 Source: Mesos src/slave/flags.cpp, src/slave/slave.cpp (initialize: authenticators, and the realm of each route),
 src/slave/constants.hpp (the realms' names).
@@ -7,46 +7,20 @@ src/slave/constants.hpp (the realms' names).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from mesos_gpu.agent.flags import AgentFlags
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.flags import Flag
 from mesos_gpu.mesos.security.authentication import Authenticator, Bearer, Realm
 from mesos_gpu.mesos.security.authorization import Acls
-from mesos_gpu.process.access import ACCESS_FLAGS, BASIC, READONLY, READWRITE, LiveFiles, basic, open_acls, read_secrets
+from mesos_gpu.process.access import BASIC, READONLY, READWRITE, LiveFiles, basic, open_acls, read_secrets
 from mesos_gpu.process.authentication import Gate
 from mesos_gpu.process.program import read_secret
 
 log = logging.getLogger(__name__)
 
 EXECUTORS, NOBODY_ASKED, JWT = "executors", "open", "jwt"
-AGENT_ACCESS_FLAGS: Sequence[Flag] = (
-    *ACCESS_FLAGS,
-    Flag(
-        "http_authenticators",
-        "list",
-        None,
-        "How callers show who they are: basic, jwt; default: those that are needed.",
-    ),
-    Flag(
-        "http_credentials",
-        "path",
-        None,
-        'File of the credentials of callers: {"credentials": [{"principal": ..., "secret": ...}]}, or a line for each.',
-    ),
-    Flag("authenticate_http_executors", "boolean", False, "Listen only to executors with the token they were given."),
-    Flag("jwt_secret_key", "path", None, "File with the key that signs executors' tokens."),
-    Flag("authorizer", "text", "local", "Authorizer that applies --acls: local."),
-)
-WALLS = ("authenticate_http_readonly", "authenticate_http_readwrite")
-"""With these, nobody can see or change anything over HTTP without having shown who they are."""
-_REALMS = {
-    READONLY: ("authenticate_http_readonly", "mesos-agent-readonly"),
-    READWRITE: ("authenticate_http_readwrite", "mesos-agent-readwrite"),
-    EXECUTORS: ("authenticate_http_executors", "mesos-agent-executor"),
-}
 _USES = {
     **dict.fromkeys(("health", "version", "system/stats.json", "help"), NOBODY_ASKED),
     **dict.fromkeys(("api/v1", "logging/toggle"), READWRITE),
@@ -75,42 +49,53 @@ class Access:
     """Keeps what files say."""
 
 
-def open_access(flags: Mapping[str, Any]) -> Access:
+def protections(flags: AgentFlags) -> dict[str, bool]:
+    """Return the flags with which only authenticated callers can see or change anything over HTTP."""
+    return {
+        "authenticate_http_readonly": flags.authenticate_http_readonly,
+        "authenticate_http_readwrite": flags.authenticate_http_readwrite,
+    }
+
+
+def open_access(flags: AgentFlags) -> Access:
     """Return who may use an agent with these flags. Raises BadFlag."""
     key = None
-    if flags["jwt_secret_key"] is not None:
-        key = read_secret("jwt_secret_key", flags["jwt_secret_key"]).encode()
+    if flags.jwt_secret_key is not None:
+        key = read_secret("jwt_secret_key", flags.jwt_secret_key).encode()
         if not key:
             raise BadFlag("jwt_secret_key", "is empty")
-    if flags["authenticate_http_executors"] and key is None:
+    if flags.authenticate_http_executors and key is None:
         raise BadFlag("jwt_secret_key", "must be specified when --authenticate_http_executors is set to true")
-    tokens = flags["authenticate_http_executors"] or JWT in (flags["http_authenticators"] or ())
-    if flags["authenticate_http_readwrite"] and not tokens:
+    tokens = flags.authenticate_http_executors or JWT in (flags.http_authenticators or ())
+    if flags.authenticate_http_readwrite and not tokens:
         log.warning(
             "--authenticate_http_readwrite without --authenticate_http_executors: task groups cannot run here, because "
             "their executor makes its containers by the same calls as operators, and has no secret to show"
         )
     live = LiveFiles()
-    secrets = read_secrets("http_credentials", flags["http_credentials"], live)
+    secrets = read_secrets("http_credentials", flags.http_credentials, live)
+    asked = (
+        (READONLY, "mesos-agent-readonly", "authenticate_http_readonly", flags.authenticate_http_readonly),
+        (READWRITE, "mesos-agent-readwrite", "authenticate_http_readwrite", flags.authenticate_http_readwrite),
+        (EXECUTORS, "mesos-agent-executor", "authenticate_http_executors", flags.authenticate_http_executors),
+    )
     realms = {
         # A token that an executor shows identifies it, also where executors without one are let in.
-        use: Realm(name, _authenticators(flags, use, flag, secrets, key), required=flags[flag])
-        for use, (flag, name) in _REALMS.items()
-        if flags[flag] or (use == EXECUTORS and key is not None)
+        use: Realm(name, _authenticators(flags, use, flag, secrets, key), required=required)
+        for use, name, flag, required in asked
+        if required or (use == EXECUTORS and key is not None)
     }
-    return Access(Gate(realms, flags["login_hint"]), open_acls(flags, "authorizer", WALLS, live), key, live)
+    acls = open_acls(flags.acls, live, authenticating=any(protections(flags).values()))
+    return Access(Gate(realms, flags.login_hint), acls, key, live)
 
 
 def _authenticators(
-    flags: Mapping[str, Any], use: str, flag: str, secrets: Mapping[str, str] | None, key: bytes | None
+    flags: AgentFlags, use: str, flag: str, secrets: Mapping[str, str] | None, key: bytes | None
 ) -> list[Authenticator]:
     """Return the ways into a realm. An executor cannot have a secret of its own: it has nothing but its token."""
-    asked = flags["http_authenticators"]
+    asked = flags.http_authenticators
     if asked is None:
-        asked = (BASIC, JWT) if flags["authenticate_http_executors"] else (BASIC,)
-    strange = [name for name in asked if name not in (BASIC, JWT)]
-    if strange:
-        raise BadFlag("http_authenticators", f"{strange[0]} is not supported; {BASIC} and {JWT} are")
+        asked = (BASIC, JWT) if flags.authenticate_http_executors else (BASIC,)
     found: list[Authenticator] = []
     if BASIC in asked and use != EXECUTORS:
         found.append(basic("http_credentials", secrets, asked_by=flag))

@@ -12,7 +12,7 @@ from mesos_gpu.agent.api.containers_shown import ContainersShown
 from mesos_gpu.agent.api.gpu_api import GpuApi
 from mesos_gpu.agent.api.image_api import ImageApi
 from mesos_gpu.agent.api.lease_api import LeaseApi
-from mesos_gpu.agent.api.sandboxes_shown import LOG_FLAG, SandboxesShown
+from mesos_gpu.agent.api.sandboxes_shown import SandboxesShown
 from mesos_gpu.agent.api.v1_api import Sources, V1Api
 from mesos_gpu.agent.cluster.master_link import CAPABILITIES, PROCESS_ID
 from mesos_gpu.agent.decisions import permissions
@@ -43,7 +43,7 @@ from mesos_gpu.ui import landing
 
 
 class OperatorApi:
-    """All HTTP of an agent. `flags` are shown as they were given, as text.
+    """All HTTP of an agent. `flags` are shown as they were given, as text; `log_file` is the agent's log.
 
     With `json_suffixes`, `/state.json` is `/state`, as it was before Mesos 1.0.
     """
@@ -56,10 +56,11 @@ class OperatorApi:
         *,
         json_suffixes: bool = False,
         access: Access | None = None,
+        log_file: str | None = None,
     ) -> None:
-        self._agent, self._flags = agent, flags
+        self._agent, self._flags, self._log_file = agent, flags, log_file
         gate, acls = (Gate(), OPEN) if access is None else (access.gate, access.acls)
-        sandboxes = SandboxesShown(lambda: agent.state, flags)
+        sandboxes = SandboxesShown(lambda: agent.state, log_file)
         gpus, stored = GpuApi(agent, self._viewer), ImageApi(images, self._viewer)
         leases, containers = LeaseApi(agent, self._viewer), ContainersShown(agent, gpus, self._viewer)
         executors = ExecutorApi(
@@ -158,8 +159,8 @@ class OperatorApi:
         if agent.master is not None:
             document["master_hostname"] = agent.master.ip
         if viewer.may("view_flags"):
-            if LOG_FLAG in self._flags:
-                document[LOG_FLAG] = self._flags[LOG_FLAG]
+            if self._log_file is not None:
+                document["external_log_file"] = self._log_file
             document["flags"] = dict(self._flags)
         document["frameworks"] = frameworks_shown(state.frameworks.active.values(), viewer)
         document["completed_frameworks"] = frameworks_shown(state.frameworks.completed.values(), viewer)

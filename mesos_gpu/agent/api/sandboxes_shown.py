@@ -5,7 +5,7 @@ Source: Mesos src/slave/slave.cpp (Framework::addExecutor, attachTaskVolumeDirec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -17,7 +17,7 @@ from mesos_gpu.agent.model.paths import latest_path, virtual_latest_path
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.mesos.security.viewing import Viewer
 
-LOG, LOG_FLAG = "/slave/log", "external_log_file"
+LOG = "/slave/log"
 
 
 class _Root(Struct, frozen=True):
@@ -29,10 +29,10 @@ class _Root(Struct, frozen=True):
 
 
 class SandboxesShown:
-    """The virtual paths of one agent."""
+    """The virtual paths of one agent. `log_file` is its log, None if it has no file."""
 
-    def __init__(self, state: Callable[[], AgentState], flags: Mapping[str, str]) -> None:
-        self._state, self._flags = state, flags
+    def __init__(self, state: Callable[[], AgentState], log_file: str | None) -> None:
+        self._state, self._log_file = state, log_file
 
     def folder_of(self, path: str) -> tuple[str, str] | None:
         """Return the virtual root and the real folder of the sandbox that a virtual path lies in."""
@@ -55,8 +55,8 @@ class SandboxesShown:
 
     def _roots(self) -> Iterator[_Root]:
         """Yield the roots; where two have one path, the first counts."""
-        if LOG_FLAG in self._flags:
-            yield _Root(LOG, self._flags[LOG_FLAG])
+        if self._log_file is not None:
+            yield _Root(LOG, self._log_file)
         state = self._state()
         identity = state.identity
         for framework in (*state.frameworks.active.values(), *state.frameworks.completed.values()):

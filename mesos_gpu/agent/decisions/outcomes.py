@@ -19,9 +19,9 @@ from mesos_gpu.agent.model.tasks import Fate, Phase, Task
 from mesos_gpu.agent.model.verdict import AGENT, Verdict
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo, TaskStatus
-from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.security.authorization import OPEN, Acls
 from mesos_gpu.mesos.tasks import is_terminal, seen_by
+from mesos_gpu.mesos.units import format_duration
 
 
 def _dropped(framework: Framework, reason: str, message: str, state: str = "TASK_DROPPED") -> Verdict:

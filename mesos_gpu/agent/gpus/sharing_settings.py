@@ -1,4 +1,4 @@
-"""The flags about GPUs that several tasks share, and which cards that are."""
+"""Which GPUs several tasks share, and how, from the flags."""
 
 from __future__ import annotations
 
@@ -6,69 +6,16 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
+from mesos_gpu.agent.flags import AgentFlags
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.mesos.flags import Flag
-from mesos_gpu.mesos.shares.gpu_shares import MOST_SLICES, PER_CARD, SharedCard
+from mesos_gpu.mesos.shares.gpu_shares import PER_CARD, SharedCard
 from mesos_gpu.mesos.shares.levels import Level, level_named
 
 log = logging.getLogger(__name__)
-
-SHARING_FLAGS: Sequence[Flag] = (
-    Flag(
-        "shared_gpus",
-        "list",
-        None,
-        "GPUs, by index or UUID, that tasks share: they leave gpus and are offered as gpu_mem (GiB) and gpu_slices.",
-    ),
-    Flag(
-        "gpu_share_policy",
-        "integer",
-        1,
-        "How tasks take turns on a shared GPU: 0 fair, 1 preemptive, 2 weighted preemptive, 3 fixed, 4 weak, 5 native.",
-    ),
-    Flag(
-        "gpu_share_max_inst",
-        "integer",
-        MOST_SLICES,
-        "Into how many slices of compute a shared GPU is divided, 1 to 25; a task has as many as its weight.",
-    ),
-    Flag("gpu_share_slice", "duration", 0.02, "How long one slice of compute is, 5ms to 1secs."),
-    Flag(
-        "gpu_share_prio_ratio",
-        "integer",
-        90,
-        "How many percent of a shared GPU tasks of high priority may take while they have work, 20 to 99.",
-    ),
-    Flag(
-        "gpu_share_require",
-        "text",
-        Level.ADVISORY.word,
-        "Refuse parts of GPUs whose memory is kept from others by less than this: mig, cgroup, mps, watcher, advisory.",
-    ),
-    Flag(
-        "gpu_share_memory_grace",
-        "duration",
-        10.0,
-        "How long a watched task may have more GPU memory than its part, after it was told.",
-    ),
-    Flag(
-        "gpu_share_mps_dir",
-        "path",
-        None,
-        "A folder with a folder for each shared GPU, by index, in which the `pipe` and `shm` of its MPS daemon are.",
-    ),
-    Flag(
-        "gpu_share_tree",
-        "path",
-        None,
-        "Where the files of cGPU's /proc/cgpu_km are, to look at shares and change them; needs FUSE. Default: nowhere.",
-    ),
-)
 
 
 class SharingSettings(Struct, frozen=True):
@@ -86,36 +33,24 @@ class SharingSettings(Struct, frozen=True):
     tree: Path | None = None
 
 
-def sharing_settings(flags: Mapping[str, Any]) -> SharingSettings:
+def sharing_settings(flags: AgentFlags) -> SharingSettings:
     """Return what the flags come to."""
     return SharingSettings(
-        devices=flags["shared_gpus"] or None,
-        policy=flags["gpu_share_policy"],
-        max_inst=flags["gpu_share_max_inst"],
-        slice_s=flags["gpu_share_slice"],
-        prio_ratio=flags["gpu_share_prio_ratio"],
-        require=level_named(flags["gpu_share_require"]),
-        memory_grace_s=flags["gpu_share_memory_grace"],
-        mps=None if flags["gpu_share_mps_dir"] is None else Path(flags["gpu_share_mps_dir"]).absolute(),
-        tree=None if flags["gpu_share_tree"] is None else Path(flags["gpu_share_tree"]).absolute(),
+        devices=flags.shared_gpus or None,
+        policy=flags.gpu_share_policy,
+        max_inst=flags.gpu_share_max_inst,
+        slice_s=flags.gpu_share_slice,
+        prio_ratio=flags.gpu_share_prio_ratio,
+        require=level_named(flags.gpu_share_require),
+        memory_grace_s=flags.gpu_share_memory_grace,
+        mps=None if flags.gpu_share_mps_dir is None else Path(flags.gpu_share_mps_dir).absolute(),
+        tree=None if flags.gpu_share_tree is None else Path(flags.gpu_share_tree).absolute(),
     )
 
 
-def check_sharing(flags: Mapping[str, Any]) -> None:
-    """Refuse numbers that are none of a policy's, slices', ratio's. Raises BadFlag."""
-    if not 0 <= flags["gpu_share_policy"] <= 5:
-        raise BadFlag("gpu_share_policy", f"{flags['gpu_share_policy']} is not a policy: 0 to 5")
-    if not 1 <= flags["gpu_share_max_inst"] <= MOST_SLICES:
-        raise BadFlag("gpu_share_max_inst", f"{flags['gpu_share_max_inst']} is out of 1 to {MOST_SLICES}")
-    if not 20 <= flags["gpu_share_prio_ratio"] <= 99:
-        raise BadFlag("gpu_share_prio_ratio", f"{flags['gpu_share_prio_ratio']} is out of 20 to 99")
-    if not 0.005 <= flags["gpu_share_slice"] <= 1:
-        raise BadFlag("gpu_share_slice", "must be 5ms to 1secs")
-    try:
-        level_named(flags["gpu_share_require"])
-    except ValueError as error:
-        raise BadFlag("gpu_share_require", str(error)) from None
-    if flags["shared_gpus"] and "gpu/nvidia" not in flags["isolation"]:
+def check_sharing(flags: AgentFlags) -> None:
+    """Refuse shared GPUs without the isolator. Raises BadFlag."""
+    if flags.shared_gpus and "gpu/nvidia" not in flags.isolation:
         raise BadFlag("shared_gpus", "needs 'gpu/nvidia' in --isolation")
 
 

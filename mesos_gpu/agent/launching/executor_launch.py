@@ -23,11 +23,11 @@ from mesos_gpu.agent.model.fetch_uris import Item, read_uris
 from mesos_gpu.agent.model.paths import is_path_safe, sandbox_path
 from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.container.spec.config import ContainerConfig, Size, Volume
-from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.security.authentication import EXECUTOR_TOKEN, make_token
+from mesos_gpu.mesos.units import format_duration
 
 
 def refusal(identity: Identity, info: Mapping[str, Any]) -> str | None:

@@ -26,11 +26,10 @@ from mesos_gpu.agent.model.paths import sandbox_path, volume_path
 from mesos_gpu.container.spec.config import ContainerConfig, ImageAsk, Secret, Volume
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
-from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.ids import ContainerId, Role
 from mesos_gpu.mesos.resource import Document, Resource, ResourceDocument
 from mesos_gpu.mesos.resources import Resources
-from mesos_gpu.mesos.units import MIB
+from mesos_gpu.mesos.units import MIB, format_duration
 
 SHELL = "/bin/sh"
 # What the command executor itself is given on top of the task (slave/constants.hpp, DEFAULT_EXECUTOR_CPUS, _MEM).

@@ -13,12 +13,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from mesos_gpu.agent.flags import LOGGER, SANDBOX, AgentFlags
 from mesos_gpu.container.spec.output import Kept, OutputLimits
 from mesos_gpu.errors import BadFlag, BadInput
-from mesos_gpu.mesos.flags import Flag, parse_bytes
+from mesos_gpu.mesos.units import parse_bytes
 
-MODULE = "org_apache_mesos_LogrotateContainerLogger"
-SANDBOX = "sandbox"
 PAGE = 4096
 DEFAULT_SIZE = 10 << 20
 PREFIX = "CONTAINER_LOGGER_"
@@ -28,28 +27,6 @@ SETTINGS = ("max_stdout_size", "logrotate_stdout_options", "max_stderr_size", "l
 _PARAMETERS_IGNORED = ("launcher_dir", "logrotate_path", "libprocess_num_worker_threads")
 """How Mesos' module finds and runs its helpers; ours are a part of the agent."""
 
-LOGGER_FLAGS = (
-    Flag(
-        "container_logger",
-        "text",
-        None,
-        f"{MODULE}: what tasks say is kept in files of limited size; {SANDBOX}: in files without a limit. Default: "
-        "that, unless one of the next flags is given.",
-    ),
-    Flag("modules", "text", None, f"Mesos' modules as JSON, of which {MODULE} and its parameters are understood."),
-    Flag(
-        "max_stdout_size", "bytes", None, "How large a task's stdout may be, at least 4KB; a full one becomes stdout.1."
-    ),
-    Flag(
-        "logrotate_stdout_options",
-        "text",
-        None,
-        'How many of those are kept, and how, as for logrotate: "rotate 4", compress, delaycompress; default: none.',
-    ),
-    Flag("max_stderr_size", "bytes", None, "The same for stderr; either is 10MB where only the other is given."),
-    Flag("logrotate_stderr_options", "text", None, "The same for stderr."),
-)
-
 
 class ContainerLogger(Struct, frozen=True):
     """What the agent says for all containers, and how a command's variables begin that say it for its own."""
@@ -58,23 +35,23 @@ class ContainerLogger(Struct, frozen=True):
     prefix: str = PREFIX
 
 
-def read_logger(flags: Mapping[str, Any]) -> ContainerLogger | None:
+def read_logger(flags: AgentFlags) -> ContainerLogger | None:
     """Return what the flags say, None where output is not limited. Raises BadFlag."""
-    name, given = flags["container_logger"], _module(flags["modules"])
-    if name not in (None, SANDBOX, MODULE):
-        raise BadFlag("container_logger", f"'{name}' is not there: modules are C++ libraries; {MODULE} is built in")
-    own = {setting: flags[setting] for setting in SETTINGS if flags[setting] is not None}
+    name, given = flags.container_logger, _module(flags.modules)
+    sizes = {"max_stdout_size": flags.max_stdout_size, "max_stderr_size": flags.max_stderr_size}
+    options = {
+        "logrotate_stdout_options": flags.logrotate_stdout_options,
+        "logrotate_stderr_options": flags.logrotate_stderr_options,
+    }
+    own = {setting: f"{size}B" for setting, size in sizes.items() if size is not None}
+    own |= {setting: words for setting, words in options.items() if words is not None}
     if name == SANDBOX or (name is None and not own):
         if own:
             raise BadFlag("container_logger", f"{SANDBOX} keeps all, so that {', '.join(own)} cannot hold")
         return None
     prefix = str(given.pop("environment_variable_prefix", PREFIX))
     try:
-        texts = {setting: str(value) for setting, value in own.items()}
-        sizes = {setting: f"{value}B" for setting, value in own.items() if setting.startswith("max_")}
-        return ContainerLogger(
-            _limits(OutputLimits(Kept(DEFAULT_SIZE), Kept(DEFAULT_SIZE)), given | texts | sizes), prefix
-        )
+        return ContainerLogger(_limits(OutputLimits(Kept(DEFAULT_SIZE), Kept(DEFAULT_SIZE)), given | own), prefix)
     except ValueError as error:
         raise BadFlag("container_logger", str(error)) from None
 
@@ -145,7 +122,7 @@ def _module(text: str | None) -> dict[str, str]:
         parameters = {str(p["key"]): str(p["value"]) for module in modules for p in module.get("parameters", ())}
     except (ValueError, LookupError, TypeError, AttributeError):
         raise BadFlag("modules", 'is not the JSON of Mesos\' modules: {"libraries": [{"modules": [...]}]}') from None
-    others = sorted({name for name in names if name != MODULE})
+    others = sorted({name for name in names if name != LOGGER})
     if others:
         raise BadFlag("modules", f"modules are C++ libraries, and this agent loads none: {', '.join(others)}")
     return {key: value for key, value in parameters.items() if key not in _PARAMETERS_IGNORED}

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import grp
 import pwd
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
+from mesos_gpu.agent.flags import AgentFlags
 from mesos_gpu.agent.model.namespace_exits import NamespaceExits
 from mesos_gpu.container.life.opening import usual_hardening
 from mesos_gpu.container.life.profiles import Profiles
@@ -28,13 +27,11 @@ DEFAULT_OWNER = "mesos-gpu"
 """Whose subordinate numbers `--userns_remap=default` means; Docker's `default` is its user dockremap."""
 
 
-def open_hardening(flags: Mapping[str, Any]) -> tuple[Hardening, Profiles]:
+def open_hardening(flags: AgentFlags) -> tuple[Hardening, Profiles]:
     """Return how containers are hardened, and the profiles that tasks may name. Raises BadFlag."""
-    folder, name, limit = flags["seccomp_config_dir"], flags["seccomp_profile_name"], flags["container_pids_limit"]
+    folder, name, limit = flags.seccomp_config_dir, flags.seccomp_profile_name, flags.container_pids_limit
     if folder is not None and not Path(folder).is_dir():
         raise BadFlag("seccomp_config_dir", f"'{folder}' is not a folder of Seccomp profiles")
-    if limit is not None and limit < 0:
-        raise BadFlag("container_pids_limit", f"{limit} is negative; 0 sets no limit")
     profiles, found = Profiles(None if folder is None else Path(folder).absolute()), usual_hardening()
     if name == UNCONFINED:
         found = replace(found, seccomp=None)
@@ -47,10 +44,10 @@ def open_hardening(flags: Mapping[str, Any]) -> tuple[Hardening, Profiles]:
             raise BadFlag("seccomp_profile_name", str(error)) from None
     if limit is not None:
         found = replace(found, pids_limit=limit or None)
-    nnp, confined = NO_NEW_PRIVILEGES in flags["isolation"], not flags["user_privileges"]
-    if flags["apparmor_profile"]:
-        check_apparmor(flags["apparmor_profile"])
-        found = replace(found, apparmor=flags["apparmor_profile"])
+    nnp, confined = NO_NEW_PRIVILEGES in flags.isolation, not flags.user_privileges
+    if flags.apparmor_profile:
+        check_apparmor(flags.apparmor_profile)
+        found = replace(found, apparmor=flags.apparmor_profile)
     return replace(found, no_new_privileges=nnp, users_confined=confined), profiles
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
+from mesos_gpu.agent.flags import AgentFlags
 from mesos_gpu.errors import BadFlag, MesosGpuError
 from mesos_gpu.images.credentials import DockerConfig
 from mesos_gpu.images.progress import Progress, Tell
@@ -103,15 +103,15 @@ class AgentImages:
             await asyncio.sleep(self._keep.interval_s)
 
 
-def image_settings(flags: Mapping[str, Any], work_dir: Path) -> ImageSettings | None:
+def image_settings(flags: AgentFlags, work_dir: Path) -> ImageSettings | None:
     """Return what the flags say of images, None for tasks without any. Raises BadFlag."""
-    if "docker" not in flags["image_providers"]:
+    if "docker" not in flags.image_providers:
         return None
     return ImageSettings(
-        folder=Path(flags["docker_store_dir"] or work_dir / "store" / "docker").absolute(),
-        source=open_source(flags["docker_registry"], config=_docker_config(flags["docker_config"])),
-        limits=StoreLimits(pull_timeout_s=flags["docker_pull_timeout"]),
-        keep=Keep(flags["image_gc_max_size"], flags["image_gc_max_age"], flags["image_gc_interval"]),
+        folder=Path(flags.docker_store_dir or work_dir / "store" / "docker").absolute(),
+        source=open_source(flags.docker_registry, config=_docker_config(flags.docker_config)),
+        limits=StoreLimits(pull_timeout_s=flags.docker_pull_timeout),
+        keep=Keep(flags.image_gc_max_size, flags.image_gc_max_age, flags.image_gc_interval),
     )
 
 

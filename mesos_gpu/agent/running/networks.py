@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, field
 
+from mesos_gpu.agent.flags import AgentFlags
 from mesos_gpu.container.life.opening import NETWORKS as FOLDER
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.cni import NO_DNS, DefaultDns, read_default_dns
@@ -29,35 +28,36 @@ class NetworkSettings(Struct, frozen=True):
     dns: DefaultDns = field(default_factory=lambda: NO_DNS)
 
 
-def default_dns(flags: Mapping[str, Any]) -> DefaultDns:
+def default_dns(flags: AgentFlags) -> DefaultDns:
     """Return what --default_container_dns says. Raises BadFlag."""
-    if not flags["default_container_dns"]:
+    if not flags.default_container_dns:
         return NO_DNS
     try:
-        return read_default_dns(flags["default_container_dns"])
+        return read_default_dns(flags.default_container_dns)
     except BadInput as error:
         raise BadFlag("default_container_dns", str(error)) from None
 
 
-def has_networks(flags: Mapping[str, Any]) -> bool:
+def has_networks(flags: AgentFlags) -> bool:
     """Return whether containers may join any."""
-    return NETWORKS in flags["isolation"] and bool(flags["network_cni_config_dir"])
+    return NETWORKS in flags.isolation and bool(flags.network_cni_config_dir)
 
 
-def domain_socket(flags: Mapping[str, Any], runtime_dir: Path) -> Path | None:
+def domain_socket(flags: AgentFlags, runtime_dir: Path) -> Path | None:
     """Return where executors reach the agent that cannot use its address, or must not; None when there are none."""
-    if not has_networks(flags) and not flags["http_executor_domain_sockets"]:
+    if not has_networks(flags) and not flags.http_executor_domain_sockets:
         return None
-    return Path(flags["domain_socket_location"] or runtime_dir / "agent.sock").absolute()
+    return Path(flags.domain_socket_location or runtime_dir / "agent.sock").absolute()
 
 
-def network_settings(flags: Mapping[str, Any], work_dir: Path, runtime_dir: Path) -> NetworkSettings:
+def network_settings(flags: AgentFlags, work_dir: Path, runtime_dir: Path) -> NetworkSettings:
     """Return what the flags say of networks. Raises BadFlag."""
-    folder = (work_dir if flags["network_cni_root_dir_persist"] else runtime_dir) / FOLDER
-    if not has_networks(flags):
+    folder = (work_dir if flags.network_cni_root_dir_persist else runtime_dir) / FOLDER
+    config_dir, plugins_dir = flags.network_cni_config_dir, flags.network_cni_plugins_dir
+    if not has_networks(flags) or config_dir is None or plugins_dir is None:
         return NetworkSettings(folder)
-    plugins = tuple(Path(path).absolute() for path in flags["network_cni_plugins_dir"].split(":") if path)
-    return NetworkSettings(folder, Path(flags["network_cni_config_dir"]).absolute(), plugins, default_dns(flags))
+    plugins = tuple(Path(path).absolute() for path in plugins_dir.split(":") if path)
+    return NetworkSettings(folder, Path(config_dir).absolute(), plugins, default_dns(flags))
 
 
 def open_networks(settings: NetworkSettings) -> Networks:

@@ -11,8 +11,8 @@ import logging
 from mesos_gpu.master.agent_link.observers import RemovalLimit
 from mesos_gpu.master.engine.engine import Engine
 from mesos_gpu.master.events.agents import AgentSilent, AgentsMissing
-from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.ids import AgentId
+from mesos_gpu.mesos.units import format_duration
 
 _NAMED = 20
 """Agents that a message names, at most."""

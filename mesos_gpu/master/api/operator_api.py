@@ -58,7 +58,7 @@ class OperatorApi:
 
         `gate` says who may in; what somebody may do once inside is said by the state's settings.
         """
-        self._engine, self._flags, self._cluster = engine, flags, cluster
+        self._engine, self._flags, self._cluster, self._log_file = engine, flags, cluster, log_file
         self._agent_pages = AgentPages()
         acls = engine.state.settings.acls
         roots = {} if log_file is None else {LOG: log_file}
@@ -124,8 +124,8 @@ class OperatorApi:
     async def _state(self, request: web.Request) -> web.Response:
         viewer = self._viewer(request)
         document = views.state_view(self._engine.state, build(), self._flags, self._cluster, viewer)
-        if "external_log_file" in self._flags and viewer.may("view_flags"):
-            document["external_log_file"] = self._flags["external_log_file"]
+        if self._log_file is not None and viewer.may("view_flags"):
+            document["external_log_file"] = self._log_file
         return json_response(document, request=request)
 
     async def _summary(self, request: web.Request) -> web.Response:

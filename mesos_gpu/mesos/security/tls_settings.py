@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.mesos.flags import KINDS, Flag
+from mesos_gpu.mesos.flags import Flag, Flags, PathText, flag, flags_of
 
 PREFIX = "LIBPROCESS_SSL_"
 OLD_PREFIX = "SSL_"
@@ -27,51 +27,46 @@ MESOS_CIPHERS = (
 CIPHERS = f"ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:{MESOS_CIPHERS}"
 """What is good today first, then Mesos' own default, so that a real Mesos peer finds what it offers."""
 
-FLAGS = (
-    Flag("enabled", "boolean", False, "Speak TLS: every connection that is made or accepted."),
-    Flag(
-        "support_downgrade",
-        "boolean",
-        False,
-        "Take plain connections, too, and connect without TLS where TLS failed: for the time of a change-over.",
-    ),
-    Flag("cert_file", "path", None, "Our certificate and those between it and the authority, PEM. Needed."),
-    Flag("key_file", "path", None, "Its private key, PEM, without a password. Needed."),
-    Flag("verify_server_cert", "boolean", False, "Refuse servers whose certificate no authority of ours signed."),
-    Flag("verify_cert", "boolean", False, "Older name of VERIFY_SERVER_CERT; either switches it on."),
-    Flag(
-        "require_client_cert",
-        "boolean",
-        False,
-        "Refuse clients without a certificate that an authority of ours signed. Switches VERIFY_SERVER_CERT on.",
-    ),
-    Flag("require_cert", "boolean", False, "Older name of REQUIRE_CLIENT_CERT; either switches it on."),
-    Flag("verify_ipadd", "boolean", False, "A peer may prove its IP address (subjectAltName) in place of its name."),
-    Flag(
-        "ca_file", "path", None, "Whom we trust, PEM; the machine's authorities where neither this nor CA_DIR is set."
-    ),
-    Flag("ca_dir", "path", None, "The same, as a directory made by `openssl rehash`."),
-    Flag("ciphers", "text", CIPHERS, "What may be used with TLS 1.2, in OpenSSL's words, best first."),
-    Flag("ecdh_curves", "text", "auto", "The one curve to use in key exchange; `auto` leaves the choice to OpenSSL."),
-    Flag(
-        "hostname_validation_scheme",
-        "text",
+
+class TlsFlags(Flags):
+    """The variables, without their prefix."""
+
+    enabled: bool = flag(False, "Speak TLS: every connection that is made or accepted.")
+    support_downgrade: bool = flag(
+        False, "Take plain connections, too, and connect without TLS where TLS failed: for the time of a change-over."
+    )
+    cert_file: PathText | None = flag(None, "Our certificate and those between it and the authority, PEM. Needed.")
+    key_file: PathText | None = flag(None, "Its private key, PEM, without a password. Needed.")
+    verify_server_cert: bool = flag(False, "Refuse servers whose certificate no authority of ours signed.")
+    verify_cert: bool = flag(False, "Older name of VERIFY_SERVER_CERT; either switches it on.")
+    require_client_cert: bool = flag(
+        False, "Refuse clients without a certificate that an authority of ours signed. Switches VERIFY_SERVER_CERT on."
+    )
+    require_cert: bool = flag(False, "Older name of REQUIRE_CLIENT_CERT; either switches it on.")
+    verify_ipadd: bool = flag(False, "A peer may prove its IP address (subjectAltName) in place of its name.")
+    ca_file: PathText | None = flag(
+        None, "Whom we trust, PEM; the machine's authorities where neither this nor CA_DIR is set."
+    )
+    ca_dir: PathText | None = flag(None, "The same, as a directory made by `openssl rehash`.")
+    ciphers: str = flag(CIPHERS, "What may be used with TLS 1.2, in OpenSSL's words, best first.")
+    ecdh_curves: str = flag("auto", "The one curve to use in key exchange; `auto` leaves the choice to OpenSSL.")
+    hostname_validation_scheme: str = flag(
         "legacy",
         "Whose certificate it must be. `openssl`: the name we connect to, or with VERIFY_IPADD the address; clients "
         "are not asked. `legacy`: of either peer the name that its address resolves to; with VERIFY_IPADD the address "
         "will do, too.",
-    ),
-    Flag("verification_depth", "integer", 4, "Accepted and not acted on: OpenSSL's own limit holds."),
-    Flag("enable_tls_v1_2", "boolean", True, "Speak TLS 1.2."),
-    Flag("enable_tls_v1_3", "boolean", False, "Speak TLS 1.3."),
-    Flag("enable_tls_v1_1", "boolean", False, "Not to be had here: broken, and refused by RFC 8996."),
-    Flag("enable_tls_v1_0", "boolean", False, "Not to be had here: broken, and refused by RFC 8996."),
-    Flag("enable_ssl_v3", "boolean", False, "Not to be had here: broken, and refused by RFC 7568."),
-)
+        one_of=("legacy", "openssl"),
+    )
+    verification_depth: int = flag(4, "Accepted and not acted on: OpenSSL's own limit holds.")
+    enable_tls_v1_2: bool = flag(True, "Speak TLS 1.2.")
+    enable_tls_v1_3: bool = flag(False, "Speak TLS 1.3.")
+    enable_tls_v1_1: bool = flag(False, "Not to be had here: broken, and refused by RFC 8996.")
+    enable_tls_v1_0: bool = flag(False, "Not to be had here: broken, and refused by RFC 8996.")
+    enable_ssl_v3: bool = flag(False, "Not to be had here: broken, and refused by RFC 7568.")
+
+
 _ALSO = {"verify_depth": "verification_depth", "ecdh_curve": "ecdh_curves"}
 """What Mesos' documentation calls settings that its code has under other names."""
-_BROKEN = ("enable_tls_v1_1", "enable_tls_v1_0", "enable_ssl_v3")
-SCHEMES = ("legacy", "openssl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,48 +94,52 @@ def read_tls_settings(environ: Mapping[str, str]) -> tuple[TlsSettings | None, l
     Raises BadInput for what libprocess would end for: values it cannot read, a missing key or certificate.
     """
     texts, said = _texts(environ)
-    values = {flag.name: _read(flag, texts) for flag in FLAGS}
-    if not values["enabled"]:
+    values = TlsFlags(**{it.name: _read(it, texts[it.name]) for it in flags_of(TlsFlags) if it.name in texts})
+    if not values.enabled:
         return None, []
-    for name in ("key_file", "cert_file"):
-        if not values[name]:
-            raise BadInput(f"{PREFIX}ENABLED needs {PREFIX}{name.upper()}: the path of a PEM file")
-    if values["hostname_validation_scheme"] not in SCHEMES:
-        raise BadInput(f"{PREFIX}HOSTNAME_VALIDATION_SCHEME is legacy or openssl")
-    if not values["enable_tls_v1_2"] and not values["enable_tls_v1_3"]:
+    if not values.key_file:
+        raise BadInput(f"{PREFIX}ENABLED needs {PREFIX}KEY_FILE: the path of a PEM file")
+    if not values.cert_file:
+        raise BadInput(f"{PREFIX}ENABLED needs {PREFIX}CERT_FILE: the path of a PEM file")
+    if not values.enable_tls_v1_2 and not values.enable_tls_v1_3:
         raise BadInput(f"no protocol is left: switch {PREFIX}ENABLE_TLS_V1_2 or {PREFIX}ENABLE_TLS_V1_3 on")
-    if ":" in values["ecdh_curves"]:
+    if ":" in values.ecdh_curves:
         raise BadInput(f"{PREFIX}ECDH_CURVES: one curve can be named here, or auto")
-    said += [f"{PREFIX}{name.upper()} is not acted on: it is broken" for name in _BROKEN if values[name]]
-    if values["verification_depth"] != 4:
+    broken = {
+        "enable_tls_v1_1": values.enable_tls_v1_1,
+        "enable_tls_v1_0": values.enable_tls_v1_0,
+        "enable_ssl_v3": values.enable_ssl_v3,
+    }
+    said += [f"{PREFIX}{name.upper()} is not acted on: it is broken" for name, on in broken.items() if on]
+    if values.verification_depth != 4:
         said.append(f"{PREFIX}VERIFICATION_DEPTH is not acted on: OpenSSL's own limit holds")
-    require = values["require_client_cert"] or values["require_cert"]
-    verify = values["verify_server_cert"] or values["verify_cert"]
+    require = values.require_client_cert or values.require_cert
+    verify = values.verify_server_cert or values.verify_cert
     if require and not verify:
         said.append(f"{PREFIX}REQUIRE_CLIENT_CERT verifies certificates of servers, too")
     verify = verify or require
-    if values["support_downgrade"] and verify:
+    if values.support_downgrade and verify:
         said.append(f"certificates are verified, but {PREFIX}SUPPORT_DOWNGRADE lets anyone in without TLS")
-    elif values["support_downgrade"]:
+    elif values.support_downgrade:
         said.append(f"{PREFIX}SUPPORT_DOWNGRADE: who does not speak TLS is spoken to without")
     if not verify:
         said.append(
             f"certificates of servers are not verified, so anyone can pretend to be one: {PREFIX}VERIFY_SERVER_CERT"
         )
     settings = TlsSettings(
-        cert_file=values["cert_file"],
-        key_file=values["key_file"],
-        ca_file=values["ca_file"],
-        ca_dir=values["ca_dir"],
+        cert_file=values.cert_file,
+        key_file=values.key_file,
+        ca_file=values.ca_file,
+        ca_dir=values.ca_dir,
         verify_server=verify,
         require_client=require,
-        verify_ip=values["verify_ipadd"],
-        downgrade=values["support_downgrade"],
-        scheme=values["hostname_validation_scheme"],
-        ciphers=values["ciphers"],
-        curve=None if values["ecdh_curves"] == "auto" else values["ecdh_curves"],
-        tls_1_2=values["enable_tls_v1_2"],
-        tls_1_3=values["enable_tls_v1_3"],
+        verify_ip=values.verify_ipadd,
+        downgrade=values.support_downgrade,
+        scheme=values.hostname_validation_scheme,
+        ciphers=values.ciphers,
+        curve=None if values.ecdh_curves == "auto" else values.ecdh_curves,
+        tls_1_2=values.enable_tls_v1_2,
+        tls_1_3=values.enable_tls_v1_3,
     )
     return settings, said
 
@@ -160,7 +159,7 @@ def without_tls(environ: Mapping[str, str]) -> dict[str, str]:
 def _texts(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     texts: dict[str, str] = {}
     said: list[str] = []
-    for name in (*(flag.name for flag in FLAGS), *_ALSO):
+    for name in (*(each.name for each in flags_of(TlsFlags)), *_ALSO):
         new, old = environ.get(PREFIX + name.upper()), environ.get(OLD_PREFIX + name.upper())
         if new is not None and old is not None and new != old and name != "cert_file":
             said.append(f"{PREFIX}{name.upper()} and {OLD_PREFIX}{name.upper()} differ; the first is taken")
@@ -170,11 +169,8 @@ def _texts(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     return texts, said
 
 
-def _read(flag: Flag, texts: Mapping[str, str]) -> Any:
-    text = texts.get(flag.name)
-    if text is None:
-        return flag.default
+def _read(flag: Flag, text: str) -> Any:
     try:
-        return KINDS[flag.kind](text)
+        return flag.read(text)
     except ValueError as error:
         raise BadInput(f"{PREFIX}{flag.name.upper()}: {error}") from None

@@ -13,9 +13,10 @@ import pytest
 from yarl import URL
 
 from mesos_gpu.agent.api.access import EXECUTORS, NOBODY_ASKED, Access, open_access, use_of
-from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
+from mesos_gpu.agent.configuration import check_flags
+from mesos_gpu.agent.flags import COMMAND_LINE, AgentFlags
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.flags import parse_flags
+from mesos_gpu.mesos.flags import flags_as_text, parse_flags
 from mesos_gpu.mesos.messages import devolve
 from mesos_gpu.mesos.security.authentication import EXECUTOR_TOKEN, basic_header
 from mesos_gpu.process.access import READONLY, READWRITE
@@ -68,8 +69,8 @@ ENDPOINTS = {
 }
 
 
-def flags(folder: Path, *words: str) -> dict[str, Any]:
-    return parse_flags(FLAGS, [f"--work_dir={folder}", *words], {})
+def flags(folder: Path, *words: str) -> AgentFlags:
+    return parse_flags(COMMAND_LINE, [f"--work_dir={folder}", *words], {})[0]
 
 
 def closed(folder: Path, *words: str) -> Access:

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 from mesos_gpu.agent.api.access import open_access
-from mesos_gpu.agent.flags import FLAGS
+from mesos_gpu.agent.flags import COMMAND_LINE
 from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.mesos.messages import devolve, enum_names
 from mesos_gpu.mesos.security.authentication import EXECUTOR_TOKEN
@@ -231,7 +231,7 @@ async def start_agent(start: Start, master: ScriptedMaster, folder: Path, *words
     """Start an agent as `mesos-gpu up` does, with two executors: they get tokens, and need not send them."""
     flags = [*secret_files(folder), "--authenticate_http_readonly", "--authenticate_http_readwrite"]
     flags += ["--http_authenticators=basic,jwt", *words]
-    running = await start(access=open_access(parse_flags(FLAGS, [f"--work_dir={folder}", *flags], {})))
+    running = await start(access=open_access(parse_flags(COMMAND_LINE, [f"--work_dir={folder}", *flags], {})[0]))
     running.agent.state.identity = replace(running.agent.state.identity, default_executor=("default-executor",))
     info = devolve("mesos.FrameworkInfo", framework(*ALL_CAPABILITIES, user=USER))
     for number, name in enumerate((EXECUTOR, OTHER_EXECUTOR), 1):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from mesos_gpu.agent.api.image_api import ImageApi, asks_for_driver
-from mesos_gpu.agent.flags import FLAGS, check_flags
+from mesos_gpu.agent.configuration import check_flags
+from mesos_gpu.agent.flags import COMMAND_LINE, AgentFlags
 from mesos_gpu.agent.running.images import AgentImages, image_settings, open_images
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.images.manifest import ImageConfig
@@ -24,8 +24,8 @@ from tests.support.images.build import Layer, busybox_image, file, tar_of, write
 Client = TestClient[web.Request, web.Application]
 
 
-def flags(*argv: str) -> dict[str, Any]:
-    return parse_flags(FLAGS, ["--work_dir=/w", *argv], {})
+def flags(*argv: str) -> AgentFlags:
+    return parse_flags(COMMAND_LINE, ["--work_dir=/w", *argv], {})[0]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from mesos_gpu.agent.flags import AgentFlags
 from mesos_gpu.agent.launching.executor_launch import executor_container
 from mesos_gpu.agent.model.executors import Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.running.networks import domain_socket
@@ -54,17 +55,12 @@ def test_who_cannot_reach_the_agents_address_is_told_of_its_socket(
 
 
 def test_there_is_a_socket_where_executors_may_need_one() -> None:
-    flags = {
-        "isolation": ["network/cni"],
-        "network_cni_config_dir": None,
-        "http_executor_domain_sockets": False,
-        "domain_socket_location": None,
-    }
+    flags = AgentFlags(isolation=("network/cni",))
     assert domain_socket(flags, Path("/run/x")) is None
-    assert domain_socket({**flags, "network_cni_config_dir": "/etc/cni"}, Path("/run/x")) == Path("/run/x/agent.sock")
-    every = {**flags, "http_executor_domain_sockets": True}
+    assert domain_socket(flags.replace(network_cni_config_dir="/etc/cni"), Path("/run/x")) == Path("/run/x/agent.sock")
+    every = flags.replace(http_executor_domain_sockets=True)
     assert domain_socket(every, Path("/run/x")) == Path("/run/x/agent.sock")
-    assert domain_socket({**every, "domain_socket_location": "/s"}, Path("/run/x")) == Path("/s")
+    assert domain_socket(every.replace(domain_socket_location="/s"), Path("/run/x")) == Path("/s")
 
 
 async def test_an_executor_reaches_the_agent_by_a_socket_file_however_long_its_path_is(tmp_path: Path) -> None:

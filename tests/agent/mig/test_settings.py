@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.agent.flags import AgentFlags
 from mesos_gpu.agent.mig.settings import check_mig, divisions
 from mesos_gpu.errors import BadFlag
 from tests.support.golden import Golden
 
-GOOD = {"mig_strategy": "single", "isolation": ("gpu/nvidia",), "nvidia_gpu_devices": None}
+GOOD = AgentFlags(mig_strategy="single")
 
 
 def test_each_gpu_is_told_its_profiles() -> None:
@@ -35,8 +36,8 @@ def test_what_says_no_division_is_refused(text: str, golden: Golden) -> None:
 
 @pytest.mark.parametrize("flags", [{"mig_strategy": "none"}, {"isolation": ()}, {"nvidia_gpu_devices": ("0",)}])
 def test_profiles_that_nobody_would_be_offered_are_refused(flags: dict[str, Any], golden: Golden) -> None:
-    check_mig({**GOOD, "mig_profiles": "0:none"})
-    check_mig({**GOOD, **flags, "mig_profiles": None})
+    check_mig(GOOD.replace(mig_profiles="0:none"))
+    check_mig(GOOD.replace(**flags))
     with pytest.raises(BadFlag) as refused:
-        check_mig({**GOOD, **flags, "mig_profiles": "0:1g.5gb"})
+        check_mig(GOOD.replace(**flags, mig_profiles="0:1g.5gb"))
     assert str(refused.value) == golden

@@ -9,7 +9,7 @@ import pytest
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.master.agent_link.observers import RemovalLimit
-from mesos_gpu.master.flags import removal_interval_s
+from mesos_gpu.master.configuration import removal_interval_s
 from tests.support.master.live import ScriptedAgent, live_master, soon, until
 
 

@@ -16,8 +16,8 @@ from yarl import URL
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.master.api.access import FRAMEWORKS, NOBODY_ASKED, open_access, use_of
+from mesos_gpu.master.configuration import check_flags, shown_flags
 from mesos_gpu.master.events.operators import UpdateWeights
-from mesos_gpu.master.flags import check_flags, flags_as_text
 from mesos_gpu.mesos.security.authentication import basic_header
 from mesos_gpu.process.access import READONLY, READWRITE
 from tests.support.golden import Golden
@@ -362,7 +362,7 @@ def test_lists_without_anybody_asked_are_worth_a_warning(
 def test_flags_show_where_secrets_are_and_never_what_they_are(tmp_path: Path) -> None:
     words = credentials(tmp_path)
     for given in (words, words.replace("=/", "=file:///")):
-        shown = json.dumps(flags_as_text(master_flags(tmp_path, given)))
+        shown = json.dumps(shown_flags(master_flags(tmp_path, given)))
         assert str(tmp_path / "credentials") in shown
         assert not any(secret in shown for secret in SECRETS.values())
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.master.allocation.eligibility import Rules
-from mesos_gpu.master.flags import min_allocatable
+from mesos_gpu.master.configuration import min_allocatable
 from mesos_gpu.master.model.model import Agent
 from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.master.state.state import MasterState

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import pytest
 
+from mesos_gpu.agent.flags import COMMAND_LINE, DEFAULT_ISOLATION, AgentFlags
+from mesos_gpu.agent.service import with_switches
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.dcos.switches import agent_flags, master_flags, read_config
+from mesos_gpu.mesos.dcos.switches import filters_gpus, gpus_enabled, read_config
+from mesos_gpu.mesos.flags import parse_flags
 from tests.support.golden import Golden
 
-ISOLATION = ("cgroups/cpu", "cgroups/devices", "filesystem/linux", "gpu/nvidia")
 
-
-def agent(said: bool | None) -> dict[str, Any]:
-    return {"enable_gpu_isolation": said, "isolation": ISOLATION, "gpu_driver": "auto"}
+def agent(*words: str) -> AgentFlags:
+    return with_switches(parse_flags(COMMAND_LINE, ["--work_dir=/w", *words], {})[0])[0]
 
 
 def test_a_config_of_dcos_serves_as_it_is() -> None:
@@ -39,17 +40,21 @@ def test_what_is_wrong_with_a_config_is_said(text: str, golden: Golden) -> None:
     assert str(refused.value) == golden
 
 
-def test_without_gpu_isolation_an_agent_has_neither_isolator_nor_driver() -> None:
-    without = {"isolation": ("cgroups/cpu", "filesystem/linux"), "gpu_driver": "none"}
-    assert agent_flags(agent(False), {}) == {**agent(False), **without}
-    assert agent_flags(agent(None), {"enable_gpu_isolation": False}) == {**agent(None), **without}
+def test_without_gpu_isolation_an_agent_has_neither_isolator_nor_driver(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("enable_gpu_isolation: false\n")
+    for words in (["--no-enable_gpu_isolation"], [f"--dcos_config={config}"]):
+        without = agent("--isolation=cgroups/cpu,cgroups/devices,filesystem/linux,gpu/nvidia", *words)
+        assert (without.isolation, without.gpu_driver) == (("cgroups/cpu", "filesystem/linux"), "none")
+    for words in ([], ["--enable_gpu_isolation", f"--dcos_config={config}"]):
+        assert (agent(*words).isolation, agent(*words).gpu_driver) == (DEFAULT_ISOLATION, "auto")
 
 
 def test_a_flag_counts_more_than_the_config() -> None:
-    assert agent_flags(agent(True), {"enable_gpu_isolation": False}) == agent(True)
-    flags = {"gpus_are_scarce": True, "filter_gpu_resources": True}
-    assert master_flags(flags, {"gpus_are_scarce": False})["filter_gpu_resources"] is True
-    assert agent_flags(agent(None), {}) == agent(None)
+    assert filters_gpus(True, True, {"gpus_are_scarce": False})
+    assert gpus_enabled(True, {"enable_gpu_isolation": False})
+    assert not gpus_enabled(None, {"enable_gpu_isolation": False})
+    assert gpus_enabled(None, {})
 
 
 @pytest.mark.parametrize(
@@ -66,11 +71,10 @@ def test_a_flag_counts_more_than_the_config() -> None:
 def test_scarce_gpus_are_the_masters_filter(
     scarce: bool | None, filtering: bool, config: dict[str, bool], comes_to: bool
 ) -> None:
-    flags = {"gpus_are_scarce": scarce, "filter_gpu_resources": filtering}
-    assert master_flags(flags, config)["filter_gpu_resources"] is comes_to
+    assert filters_gpus(scarce, filtering, config) is comes_to
 
 
 def test_two_flags_that_contradict_each_other_are_refused(golden: Golden) -> None:
     with pytest.raises(BadFlag) as refused:
-        master_flags({"gpus_are_scarce": True, "filter_gpu_resources": False}, {})
+        filters_gpus(True, False, {})
     assert str(refused.value) == golden

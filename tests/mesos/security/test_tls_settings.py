@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadInput
+from mesos_gpu.mesos.flags import flags_of
 from mesos_gpu.mesos.security.tls_settings import (
     CIPHERS,
-    FLAGS,
     MESOS_CIPHERS,
+    TlsFlags,
     TlsSettings,
     read_tls_settings,
     tls_variables,
@@ -131,7 +132,7 @@ def test_what_cannot_be_done_as_asked_is_refused(more: dict[str, str], golden: G
 
 @given(
     st.dictionaries(
-        st.sampled_from([p + f.name.upper() for f in FLAGS for p in ("SSL_", "LIBPROCESS_SSL_")]),
+        st.sampled_from([p + f.name.upper() for f in flags_of(TlsFlags) for p in ("SSL_", "LIBPROCESS_SSL_")]),
         st.sampled_from(["", "0", "1", "true", "openssl", "legacy", "/file", "auto"]),
     )
 )

@@ -10,9 +10,9 @@ from mesos_gpu.master.allocation.eligibility import (
     Client,
     Rules,
 )
+from mesos_gpu.master.configuration import min_allocatable
 from mesos_gpu.master.decisions import agents, invariants, launching, offering, subscriptions
 from mesos_gpu.master.decisions.handle import decide
-from mesos_gpu.master.flags import min_allocatable
 from mesos_gpu.master.model.model import Agent, Framework, Offer
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.state.actions import Action, SendEvent, Store

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 
-from mesos_gpu.master.flags import FLAGS
+from mesos_gpu.master.flags import COMMAND_LINE, MasterFlags
 from mesos_gpu.master.service import RunningMaster, open_master
 from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.mesos.libprocess import Message, Pid
@@ -46,8 +46,8 @@ async def until(condition: Callable[[], bool]) -> None:
     await soon(poll())
 
 
-def master_flags(work_dir: Path, *words: str) -> dict[str, Any]:
-    return parse_flags(FLAGS, [f"--work_dir={work_dir}", "--port=0", *words], {})
+def master_flags(work_dir: Path, *words: str) -> MasterFlags:
+    return parse_flags(COMMAND_LINE, [f"--work_dir={work_dir}", "--port=0", *words], {})[0]
 
 
 @asynccontextmanager
