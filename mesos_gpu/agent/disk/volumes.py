@@ -9,8 +9,8 @@ import uuid
 from collections.abc import Collection
 from pathlib import Path
 
-from mesos_gpu.agent.disk.checkpoints import sync_folder
 from mesos_gpu.agent.model.paths import volume_path
+from mesos_gpu.base.files import sync_folder
 from mesos_gpu.mesos.ids import Role
 
 log = logging.getLogger(__name__)
