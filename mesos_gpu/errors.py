@@ -17,6 +17,7 @@
     │   ├── DeviceError     a GPU, its driver or NVML does not answer as it should
     │   ├── ContainerError  the OCI runtime, conmon or a cgroup refused
     │   │   └── CutOff      somebody killed it, or memory ran out, before it could say so or say otherwise
+    │   ├── DamagedRecord   a file that this package wrote does not hold what it should; carries its path
     │   ├── ImageError      an image cannot be had: unknown, damaged, hostile, registry down, disk full, too slow
     │   └── TimeIsUp        what was waited for has not come within the time given
     └── Refused             a peer understood the request and said no; carries its status and words
@@ -29,6 +30,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 class MesosGpuError(Exception):
@@ -143,6 +145,14 @@ class ContainerError(Unavailable):
 
 class CutOff(ContainerError):
     """A container, or what was starting it, was killed from outside: nothing is known of whether it would have run."""
+
+
+class DamagedRecord(Unavailable):
+    """A file that this package wrote should contain `what` and does not; the message ends with `advice`."""
+
+    def __init__(self, path: Path, problem: object, what: str, advice: str) -> None:
+        super().__init__(f"{path} should contain {what}, but is damaged ({problem}): {advice}")
+        self.path = path
 
 
 class ImageError(Unavailable):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import os
 import stat
@@ -12,9 +11,10 @@ from pathlib import Path
 from marathon_cli.connection import profile_text
 from marathon_cli.connection.profile_text import USE, Profiles
 from marathon_cli.connection.settings import BY_NAME, check, key_named
+from mesos_gpu.base.files import write_whole
 from mesos_gpu.errors import BadInput, NotFound, Unavailable
 
-OPEN_MODE, SECRET_MODE = 0o644, 0o600
+SECRET_MODE = 0o600
 DEFAULT = "default"
 
 
@@ -115,27 +115,13 @@ class ProfileStore:
             raise Unavailable(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
 
     def _write(self, path: Path, text: str) -> None:
-        """Replace a file at once, so that a crash leaves the old one or the new one."""
-        import tempfile  # not what every command should wait for
-
-        mode = SECRET_MODE if path == self.secrets else OPEN_MODE
+        """Replace a file, so that a crash leaves the old one or the new one. A file without secrets keeps its mode."""
         target = path.resolve()  # a link into somebody's dotfiles stays one
         try:
-            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if mode == OPEN_MODE and target.exists():
-                mode = stat.S_IMODE(target.stat().st_mode)
-            descriptor, made = tempfile.mkstemp(dir=target.parent, prefix=f".{path.name}-")
-            try:
-                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                    os.fchmod(file.fileno(), mode)
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(made).replace(target)
-            except BaseException:
-                with contextlib.suppress(FileNotFoundError):
-                    Path(made).unlink()
-                raise
+            if path == self.secrets:
+                write_whole(target, text.encode(), mode=SECRET_MODE, folder_mode=0o700)
+            else:
+                write_whole(target, text.encode(), mode=None, folder_mode=0o700)
         except OSError as error:
             raise Unavailable(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
 

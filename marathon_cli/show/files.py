@@ -5,9 +5,7 @@ Source: Mesos' endpoints /files/browse and /files/download.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,6 +14,7 @@ from typing import Any
 
 from marathon_cli.clients.sandbox import Sandbox, was_removed
 from marathon_cli.connection.no_answer import NoAnswer
+from mesos_gpu.base.files import replacing
 from mesos_gpu.errors import BadInput, Conflict, NotFound, ProtocolError, Refused, Unavailable
 
 MAX_DEPTH = 32
@@ -137,19 +136,12 @@ def download(sandbox: Sandbox, entry: Entry, target: Path) -> int:
     written = 0
     try:
         here.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, made = tempfile.mkstemp(dir=here.parent, prefix=f".{here.name}-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                with sandbox.agent.stream("GET", "/files/download", query=query, read_s=60.0) as answer:
-                    for piece in answer.pieces():
-                        written += file.write(piece)
-                os.fchmod(file.fileno(), _mode(entry.mode))
-            os.utime(made, (entry.mtime, entry.mtime))
-            Path(made).replace(here)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                Path(made).unlink()
-            raise
+        with replacing(here, mode=_mode(entry.mode), durable=False) as file:
+            with sandbox.agent.stream("GET", "/files/download", query=query, read_s=60.0) as answer:
+                for piece in answer.pieces():
+                    written += file.write(piece)
+            file.flush()
+            os.utime(file.fileno(), (entry.mtime, entry.mtime))
     except Refused as error:
         if error.status == 404:
             raise NotFound(f"{entry.path} is gone by now") from None

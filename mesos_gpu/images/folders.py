@@ -12,12 +12,10 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-import msgspec
-
 from mesos_gpu.boot import read_boot_id
 from mesos_gpu.errors import Conflict, ImageError
 from mesos_gpu.file_locks import locked
-from mesos_gpu.images.records import LayerRecord, write_record
+from mesos_gpu.images.records import LayerRecord, load_layer, save_layer
 from mesos_gpu.images.unpacked import Extracted
 
 log = logging.getLogger(__name__)
@@ -84,17 +82,14 @@ class Folders:
         """
         found, kept = [], None if used is None else {_name(diff_id) for diff_id in used}
         for path in self._layers.iterdir():
-            try:
-                record = msgspec.json.decode((path / "layer.json").read_bytes(), type=LayerRecord)
-                if _name(record.diff_id) != path.name:
-                    raise msgspec.DecodeError
-            except (OSError, msgspec.DecodeError):
+            record = load_layer(path)
+            if record is None or _name(record.diff_id) != path.name:
                 if not (path / "root").is_dir() or (kept is not None and path.name not in kept):
                     shutil.rmtree(path)
                     continue
                 log.warning("%s is damaged, and a container uses the layer: made anew", path / "layer.json")
                 record = self._measured(path)
-                write_record(path / "layer.json", record)
+                save_layer(path, record)
             found.append(record)
         return found
 
@@ -118,7 +113,7 @@ class Folders:
     def commit_layer(self, made: Path, diff_id: str, extracted: Extracted) -> LayerRecord:
         """Put a finished layer, unpacked to `made`/root, in its place."""
         record = LayerRecord(diff_id=diff_id, bytes=extracted.bytes, entries=extracted.entries, boot_id=self.boot_id)
-        write_record(made / "layer.json", record)
+        save_layer(made, record)
         made.rename(self._layers / _name(diff_id))
         return record
 

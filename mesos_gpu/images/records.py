@@ -1,20 +1,25 @@
-"""What the store writes down of images, layers and who uses them: one JSON file each, replaced whole."""
+"""What the store records of images, layers and the containers that use them: one JSON file each."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import os
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from mesos_gpu.base.files import write_whole
+from mesos_gpu.base.records import SUFFIX, Records, decoded
+from mesos_gpu.errors import DamagedRecord
 from mesos_gpu.images.manifest import ImageConfig
 from mesos_gpu.mesos.ids import ContainerId
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_ADVICE = "it is fetched again if it is needed"
 
 
 class ImageRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,54 +54,52 @@ class UseRecord(msgspec.Struct, frozen=True, kw_only=True):
     diff_ids: tuple[str, ...]
 
 
-Record = TypeVar("Record", bound=msgspec.Struct)
+def image_records(folder: Path) -> Records[ImageRecord]:
+    """Return the records of images, by reference."""
+    return _records(folder, ImageRecord, lambda record: record.reference, "an image")
 
 
-class Records(Generic[Record]):
-    """The records of one kind in a folder, by a name of any characters."""
-
-    def __init__(self, folder: Path, kind: type[Record], name_of: Callable[[Record], str]) -> None:
-        self._folder, self._decoder, self._name_of = folder, msgspec.json.Decoder(kind), name_of
-
-    def save(self, name: str, record: Record) -> None:
-        """Replace a record; after a kill at any moment the old or the new one is there, whole. Raises OSError."""
-        write_record(self._path(name), record)
-
-    def forget(self, name: str) -> None:
-        """Remove a record; nothing happens without one. Raises OSError."""
-        self._path(name).unlink(missing_ok=True)
-
-    def load(self, wanted: Collection[str] = ()) -> tuple[list[Record], list[str]]:
-        """Return all that can be read, and those of `wanted` whose record is there but cannot be.
-
-        Other records that cannot be read are removed. Makes the folder if need be. Raises OSError.
-        """
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        names = {self._path(name): name for name in wanted}
-        found, damaged = [], []
-        for path in sorted(self._folder.iterdir()):
-            try:
-                if path.suffix != ".json":
-                    raise msgspec.DecodeError
-                record = self._decoder.decode(path.read_bytes())
-                if path != self._path(self._name_of(record)):
-                    raise msgspec.DecodeError
-                found.append(record)
-            except msgspec.DecodeError:
-                if path.suffix == ".json":
-                    log.warning("%s is damaged", path)
-                if path in names:
-                    damaged.append(names[path])
-                else:
-                    path.unlink()
-        return found, damaged
-
-    def _path(self, name: str) -> Path:
-        return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()}.json"
+def use_records(folder: Path) -> Records[UseRecord]:
+    """Return the records of the containers that use images, by container id."""
+    return _records(folder, UseRecord, lambda record: record.container_id, "the image that a container uses")
 
 
-def write_record(path: Path, record: msgspec.Struct) -> None:
-    """Write a record whole. Raises OSError."""
-    new = path.with_suffix(".new")
-    new.write_bytes(msgspec.json.encode(record))
-    os.replace(new, path)  # noqa: PTH105 - as in every other atomic write
+def save_layer(folder: Path, record: LayerRecord) -> None:
+    """Write the record of a layer to its folder. Raises OSError."""
+    write_whole(folder / "layer.json", msgspec.json.encode(record), durable=False)
+
+
+def load_layer(folder: Path) -> LayerRecord | None:
+    """Return the record in the folder of a layer; None if it is missing, damaged or cannot be read."""
+    try:
+        return decoded(folder / "layer.json", msgspec.json.Decoder(LayerRecord), "a layer", _ADVICE)
+    except (OSError, DamagedRecord):
+        return None
+
+
+def load_or_remove(records: Records[T], wanted: Collection[str] = ()) -> tuple[list[T], list[str]]:
+    """Return all values that can be read, and the names of `wanted` whose record is damaged.
+
+    Other damaged records, and other files, are removed. Creates the folder if needed. Raises OSError.
+    """
+    records.folder.mkdir(mode=0o700, exist_ok=True)
+    names = {records.path(name): name for name in wanted}
+    for path in records.folder.iterdir():
+        if path.suffix != SUFFIX:
+            path.unlink()
+    found, damaged = records.load()
+    for one in damaged:
+        log.warning("%s", one)
+        if one.path not in names:
+            one.path.unlink()
+    return list(found.values()), [names[one.path] for one in damaged if one.path in names]
+
+
+def _records(folder: Path, kind: type[T], name_of: Callable[[T], str], what: str) -> Records[T]:
+    # Not durable: `boot_id` says whether a record is known to outlive a power failure.
+    return Records(folder, kind, name_of, what=what, advice=_ADVICE, durable=False, file_name=_digest)
+
+
+def _digest(name: str) -> str:
+    """Return the file name of a name, which may contain any characters."""
+    return hashlib.sha256(name.encode()).hexdigest()

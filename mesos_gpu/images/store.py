@@ -22,7 +22,7 @@ from mesos_gpu.images.folders import Folders
 from mesos_gpu.images.manifest import ImageConfig, Platform
 from mesos_gpu.images.progress import Progress, Tell
 from mesos_gpu.images.pulling import Puller
-from mesos_gpu.images.records import ImageRecord, LayerRecord, Records, UseRecord
+from mesos_gpu.images.records import ImageRecord, LayerRecord, UseRecord, image_records, load_or_remove, use_records
 from mesos_gpu.images.reference import ImageReference
 from mesos_gpu.images.shared import Shared
 from mesos_gpu.images.sources import Source
@@ -86,8 +86,8 @@ class ImageStore:
     ) -> None:
         self._limits = limits or StoreLimits()
         self._folders, self._source = Folders(directory), source
-        self._records = Records(self._folders.images, ImageRecord, lambda record: record.reference)
-        self._use_records = Records(self._folders.uses, UseRecord, lambda record: record.container_id)
+        self._records = image_records(self._folders.images)
+        self._use_records = use_records(self._folders.uses)
         self._images: dict[str, ImageRecord] = {}
         self._uses: dict[str, UseRecord] = {}
         self._sizes: dict[str, int] = {}
@@ -116,7 +116,7 @@ class ImageStore:
             await asyncio.to_thread(self._folders.open)
             boot_id = self._folders.boot_id
             layers = await asyncio.to_thread(self._recover_uses, live)
-            for image in self._records.load()[0]:
+            for image in load_or_remove(self._records)[0]:
                 if image.boot_id in ("", boot_id) and layers.keys() >= set(image.config.diff_ids):
                     self._images[image.reference] = image
                 else:
@@ -133,7 +133,7 @@ class ImageStore:
 
     def _recover_uses(self, live: Collection[str]) -> dict[str, LayerRecord]:
         """Take up who uses what, and return the layers that are there."""
-        uses, damaged = self._use_records.load(live)
+        uses, damaged = load_or_remove(self._use_records, live)
         for use in uses:
             if use.container_id in live:
                 self._uses[use.container_id] = use
@@ -146,7 +146,7 @@ class ImageStore:
                 "what the container %s uses is not known: all layers that are there stay until its end", container_id
             )
             use = UseRecord(container_id=ContainerId(container_id), reference="", digest="", diff_ids=tuple(layers))
-            self._use_records.save(container_id, use)
+            self._use_records.save(use)
             self._uses[container_id] = use
         return layers
 
@@ -226,7 +226,7 @@ class ImageStore:
         name = str(image.reference)
         use = UseRecord(container_id=by, reference=name, digest=image.digest, diff_ids=image.config.diff_ids)
         with disk_errors(self._folders.uses / by):
-            self._use_records.save(by, use)
+            self._use_records.save(use)
             self._uses[by] = use
             self._touch(name)
 
@@ -300,7 +300,7 @@ class ImageStore:
             boot_id=self._folders.boot_id,
         )
         with disk_errors(self._folders.images / name):
-            self._records.save(name, record)
+            self._records.save(record)
         self._images[name] = record
         self._begin_settling(record)
         tell(Progress(name, "done", len(config.diff_ids), len(config.diff_ids)))
@@ -319,7 +319,7 @@ class ImageStore:
             now = self._images.get(pulled.reference)
             if now is not None and now.pulled_at_s == pulled.pulled_at_s:
                 self._images[pulled.reference] = now = msgspec.structs.replace(now, boot_id="")
-                self._records.save(pulled.reference, now)
+                self._records.save(now)
         except OSError as error:
             log.warning("cannot make %s outlast a power failure: %s", pulled.reference, error.strerror)
 
@@ -337,7 +337,7 @@ class ImageStore:
     def _touch(self, name: str) -> None:
         if (record := self._images.get(name)) is not None:
             self._images[name] = record = msgspec.structs.replace(record, used_at_s=time.time())
-            self._records.save(name, record)
+            self._records.save(record)
 
     @contextmanager
     def _holding(self, name: str) -> Iterator[None]:

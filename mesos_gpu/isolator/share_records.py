@@ -7,15 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from mesos_gpu.errors import BadInput, Unavailable
+from mesos_gpu.base.records import Records
+from mesos_gpu.errors import Unavailable
 from mesos_gpu.isolator.arguments import container_id_of, lost_gpus_of, share_of
-from mesos_gpu.isolator.files import write_whole
 from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.isolator.record_folder import RecordFolder
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import Share
-
-_SUFFIX = ".json"
 
 
 class _Document(msgspec.Struct):
@@ -38,16 +36,22 @@ class ShareRecords:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._records = RecordFolder(directory)
-        self._directory = self._records.path
+        self._folder = RecordFolder(directory)
+        self._records = Records(
+            self._folder.path,
+            _Document,
+            lambda document: document.container_id,
+            what="the GPU share of its container",
+            advice="once that container has ended, remove the file and start again",
+        )
 
     def claim(self, owner: object) -> None:
         """Reserve the directory for `owner`, an isolator, until `close`. Raises Conflict, Unavailable."""
-        self._records.claim(owner)
+        self._folder.claim(owner)
 
     def close(self) -> None:
         """Unlock the directory; the records stay."""
-        self._records.close()
+        self._folder.close()
 
     def save(self, container_id: str, share: Share, gpus: Iterable[HeldGpu] = ()) -> None:
         """Record a share, and the cards that the container can open; it lasts when this returns.
@@ -56,45 +60,31 @@ class ShareRecords:
         """
         opens = sorted(lost_gpus_of(gpus), key=lambda was: (was.minor, was.uuid))
         document = _Document(container_id_of(container_id), share_of(share), opens)
-        path = self._path(document.container_id)
-        with self._records:
+        with self._folder:
             try:
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                write_whole(path, msgspec.json.encode(document), mode=0o600)
+                self._records.save(document)
             except OSError as error:
+                path = self._records.path(document.container_id)
                 raise Unavailable(
                     f"cannot record the GPU share of container {container_id} in {path}: {error}"
                 ) from error
 
     def remove(self, container_id: str) -> None:
         """Forget the container; nothing happens when it has no record. Raises Unavailable, BadInput."""
-        path = self._path(container_id_of(container_id))
-        with self._records:
+        name = container_id_of(container_id)
+        with self._folder:
             try:
-                path.unlink(missing_ok=True)
+                self._records.forget(name)
             except OSError as error:
-                raise Unavailable(f"cannot remove {path}: {error}") from error
+                raise Unavailable(f"cannot remove {self._records.path(name)}: {error}") from error
 
     def load(self) -> Mapping[ContainerId, Recorded]:
         """Return every share. Raises Unavailable naming the file that cannot be read or understood."""
-        found: dict[ContainerId, Recorded] = {}
-        with self._records:
+        with self._folder:
             try:
-                for half_written in self._directory.glob(".*.tmp"):
-                    half_written.unlink(missing_ok=True)
-                for path in sorted(self._directory.glob(f"[!.]*{_SUFFIX}")):
-                    document = msgspec.json.decode(path.read_bytes(), type=_Document)
-                    if f"{container_id_of(document.container_id)}{_SUFFIX}" != path.name:
-                        raise msgspec.ValidationError(f"it is about container {document.container_id}")
-                    found[document.container_id] = Recorded(document.share, tuple(document.gpus))
+                found, damaged = self._records.load()
             except OSError as error:
-                raise Unavailable(f"cannot read {self._directory}: {error}") from error
-            except (msgspec.DecodeError, BadInput) as error:
-                raise Unavailable(
-                    f"{path} does not say what its container shares ({error}); once that container is gone, remove the "
-                    "file and start again"
-                ) from error
-        return found
-
-    def _path(self, container_id: ContainerId) -> Path:
-        return self._directory / f"{container_id}{_SUFFIX}"
+                raise Unavailable(f"cannot read the records of GPU shares in {self._folder.path}: {error}") from error
+        if damaged:
+            raise damaged[0]
+        return {one.container_id: Recorded(one.share, tuple(one.gpus)) for one in found.values()}

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from mesos_gpu.base.files import PUBLIC, write_whole
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.arguments import container_id_of
 from mesos_gpu.isolator.driver_tree import gpu_table
-from mesos_gpu.isolator.files import write_whole
 from mesos_gpu.isolator.plan import BindMount
 from mesos_gpu.isolator.volume import CONTAINER_PATH, NvidiaVolume
 
@@ -28,8 +28,8 @@ class ShareTables:
         """Write the table in which cards, by index, have so much memory; return its mount. Raises Unavailable."""
         path = self._path(container_id)
         try:
-            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            write_whole(path, self._table(memory_mib))
+            # Not durable: it is written for a container, which ends with the machine.
+            write_whole(path, self._table(memory_mib), mode=PUBLIC, durable=False, folder_mode=0o755)
         except OSError as error:
             raise Unavailable(f"cannot write {path}: {error}") from error
         return BindMount(str(path), f"{CONTAINER_PATH if image else self._volume.host_path}/{_NAME}")

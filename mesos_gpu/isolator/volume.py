@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mesos_gpu.base.files import hard_link_whole, link_whole, replacing, sync_folder, write_whole
 from mesos_gpu.errors import Conflict, Unavailable, of_want
 from mesos_gpu.file_locks import hold, holder
 from mesos_gpu.gpu.device import GpuDriver
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator.driver_files import CAPABILITIES
 from mesos_gpu.isolator.driver_tree import FOLDERS, Entry, VolumeFile, VolumeLink, driver_tree, simulated_tree
-from mesos_gpu.isolator.files import sync_directory
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
 
 _log = logging.getLogger(__name__)
@@ -29,6 +29,7 @@ _PREFIX, _ASIDE, _LOCK = "nvidia_", ".nvidia_", ".lock"
 _BUILD_S = 120.0
 _MS_NOSUID, _MS_NODEV = 2, 4
 _MUCH_MEMORY = 64 << 20
+_COPY_BYTES = 1 << 20
 
 
 class NvidiaVolume:
@@ -129,7 +130,7 @@ def _build(path: Path, entries: Iterable[Entry]) -> None:
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-    sync_directory(path.parent)
+    sync_folder(path.parent)
 
 
 def _complete(path: Path, entries: Iterable[Entry]) -> None:
@@ -142,16 +143,12 @@ def _complete(path: Path, entries: Iterable[Entry]) -> None:
         folder.chmod(0o755)
     for entry in wrong:
         place = path / entry.path
-        new = place.with_name(f".{place.name}.new")
-        new.unlink(missing_ok=True)
         if isinstance(entry, VolumeLink):
-            new.symlink_to(entry.target)
+            link_whole(place, entry.target)
         elif isinstance(entry.source, bytes):
-            new.write_bytes(entry.source)
-            new.chmod(entry.mode)
+            write_whole(place, entry.source, mode=entry.mode, durable=False)
         else:
-            _link_or_copy(entry.source, new, entry.mode)
-        new.replace(place)
+            _link_or_copy(entry.source, place, entry.mode)
 
 
 def _is_there(path: Path, entry: Entry) -> bool:
@@ -173,13 +170,13 @@ def _link_or_copy(source: Path, place: Path, mode: int) -> None:
     """Put the file at `place` too. A link keeps it when an upgrade of the driver replaces the original."""
     if source.stat().st_mode & mode & 0o555 == mode & 0o555:
         try:
-            place.hardlink_to(source)
+            hard_link_whole(place, source)
         except OSError:  # another file system, or one without links
             pass
         else:
             return
-    shutil.copyfile(source, place)
-    place.chmod(mode)
+    with source.open("rb") as reader, replacing(place, mode=mode, durable=False) as writer:
+        shutil.copyfileobj(reader, writer, _COPY_BYTES)
 
 
 def _remove_unused(directory: Path, current: str) -> None:

@@ -7,11 +7,11 @@ who is there. The command line finds the credential by itself; for other program
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+from mesos_gpu.base.files import PRIVATE, write_whole
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.local.members import FOLDER as MEMBERS
 from mesos_gpu.local.members import NETRC, SECRET, folder_of, lists, marathon_of
@@ -24,7 +24,7 @@ MARATHON = "marathon"
 OWNERS = (NAME, MARATHON)
 ACLS = "acls.json"
 MEMBER_OF = "member-"
-PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+PRIVATE_FOLDER = 0o700
 _BYTES = 24
 
 
@@ -118,18 +118,11 @@ def _secret(path: Path) -> str:
         known = ""
     if not known:
         known = secrets.token_urlsafe(_BYTES)
-        _write(path, known)
+        write_whole(path, known.encode())
     return known
 
 
 def _write(path: Path, text: str, owner: int | None = None) -> None:
-    """Replace a file, whole or not at all; at no moment can others than its owner read it."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        if owner is not None:
-            os.fchown(descriptor, owner, -1)
-            os.fchmod(descriptor, 0o400)
-    new.replace(path)
+    """Replace a file that only `owner` can read. Not durable: it is written again whenever the box starts."""
+    mode = PRIVATE if owner is None else 0o400
+    write_whole(path, text.encode(), mode=mode, owner=owner, durable=False)

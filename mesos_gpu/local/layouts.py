@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
+from mesos_gpu.base.files import PUBLIC, write_whole
 from mesos_gpu.errors import Conflict, Unavailable
 from mesos_gpu.local.plan import GpuChoice, UpOptions, runtime_dir
 from mesos_gpu.local.pools import DEFAULT, Layout, Pool, Wish, document_of, layout_of, read_layout, read_pools
@@ -34,9 +34,7 @@ def note_layout(work_dir: Path, layout: Layout | None) -> None:
     if layout is None:
         path.unlink(missing_ok=True)
         return
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    new.write_text(json.dumps(document_of(layout), indent=2) + "\n")
-    new.replace(path)
+    write_whole(path, json.dumps(document_of(layout), indent=2).encode() + b"\n", mode=PUBLIC)
 
 
 def open_layout(options: UpOptions, gpus: GpuChoice) -> Layout:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
-import os
 import socket
 import struct
 from pathlib import Path
 
+from mesos_gpu.base.files import PUBLIC, write_whole
 from mesos_gpu.local.bridge import FILE, bridge_name, choose_subnet, configuration, routed, subnet_of
 from mesos_gpu.local.plan import box_id, networks_dir, runtime_dir
 
@@ -25,7 +25,6 @@ def prepare_network(work_dir: Path) -> None:
     Nothing of it exists yet: the plugins make the bridge for the first task that joins.
     """
     path, name = networks_dir(work_dir) / FILE, box_id(work_dir)
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         before = subnet_of(json.loads(path.read_bytes()))
     except (OSError, ValueError):
@@ -38,9 +37,7 @@ def prepare_network(work_dir: Path) -> None:
         log.warning("no subnet is free for the network of the box, so its tasks can join none")
         return
     document = configuration(name, subnet, str(runtime_dir(work_dir) / "leases"))
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(document, indent=2) + "\n")
-    os.replace(new, path)  # noqa: PTH105 - as in every other atomic write
+    write_whole(path, json.dumps(document, indent=2).encode() + b"\n", mode=PUBLIC, durable=False, folder_mode=0o755)
 
 
 def remove_network(work_dir: Path) -> None:

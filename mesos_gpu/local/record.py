@@ -12,6 +12,10 @@ from typing import Annotated
 
 import msgspec
 
+from mesos_gpu.base.files import PUBLIC
+from mesos_gpu.base.records import Record
+from mesos_gpu.errors import Unavailable
+
 FILE = "box.json"
 PORTS_FILE = "ports.json"
 CONTAINERS = "containers"
@@ -75,17 +79,17 @@ class Records:
     def read(self) -> Box | None:
         """Return the note, None when there is none or it cannot be read (a box writes a new one at its start)."""
         try:
-            return msgspec.json.decode((self.work_dir / FILE).read_bytes(), type=Box)
-        except (OSError, ValueError, RecursionError):
+            return self._box.load()
+        except Unavailable:
             return None
 
     def write(self, box: Box) -> None:
         """Replace the note, whole or not at all."""
-        self._replace(FILE, msgspec.json.format(msgspec.json.encode(box)))
+        self._box.save(box)
 
     def remove(self) -> None:
         """Forget the box, but not its ports; nothing happens when there is no note."""
-        (self.work_dir / FILE).unlink(missing_ok=True)
+        self._box.forget()
 
     def ports(self) -> dict[str, int]:
         """Return the port that each service had last, by name. An agent whose tasks run on must have it again.
@@ -93,8 +97,8 @@ class Records:
         Where the file is lost or damaged, agents' ports are found in what they wrote down themselves.
         """
         try:
-            noted = msgspec.json.decode((self.work_dir / PORTS_FILE).read_bytes(), type=dict[str, Port])
-        except (OSError, ValueError, RecursionError):
+            noted = self._ports.load() or {}
+        except Unavailable:
             noted = {}
         return {**self._agents_ports(), **noted}
 
@@ -111,12 +115,19 @@ class Records:
     def write_ports(self, box: Box) -> None:
         """Remember the ports of a box for its next start."""
         ports = {name: int(service.url.rpartition(":")[2]) for name, service in box.services().items()}
-        self._replace(PORTS_FILE, msgspec.json.encode(ports))
+        self._ports.save(ports)
 
-    def _replace(self, name: str, data: bytes) -> None:
-        temporary = self.work_dir / f".{name}.{os.getpid()}"
-        temporary.write_bytes(data)
-        temporary.replace(self.work_dir / name)
+    # Neither is durable: the processes that they are about end with the machine. Members of a box read them too.
+
+    @property
+    def _box(self) -> Record[Box]:
+        path, what, advice = self.work_dir / FILE, "the services of the box", "`mesos-gpu up` writes it again"
+        return Record(path, Box, what=what, advice=advice, mode=PUBLIC, durable=False, indented=True)
+
+    @property
+    def _ports(self) -> Record[dict[str, Port]]:
+        path, what, advice = self.work_dir / PORTS_FILE, "the ports of the box", "`mesos-gpu up` writes it again"
+        return Record(path, dict[str, Port], what=what, advice=advice, mode=PUBLIC, durable=False)
 
 
 def left_behind(runtime_dir: Path, agent: str = "*") -> list[str]:

@@ -306,7 +306,7 @@ class Supervisor:
             await self._end_left_behind()
         try:
             self._records.remove()
-        except OSError as error:
+        except Unavailable as error:
             log.warning("cannot remove the note of the box, which says processes that are gone: %s", error)
         # The next agent needs the records of containers that may still run, or it gives their GPUs out again.
         if not keep_tasks and not left_behind(self._runtime_dir):

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from mesos_gpu import __version__
+from mesos_gpu.base.files import PUBLIC, write_whole
 from mesos_gpu.errors import BadFlag, MesosGpuError
 from mesos_gpu.mesos.dcos.switches import read_config
 from mesos_gpu.mesos.flags import CommandLine, F, HelpAsked, parse_flags
@@ -141,10 +142,7 @@ def write_ready_file(path: str | None, document: Mapping[str, object]) -> None:
     if path is None:
         return
     give_back_soon()
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    temporary.write_bytes(msgspec.json.encode({"pid": os.getpid(), **document}))
-    temporary.replace(target)
+    write_whole(Path(path), msgspec.json.encode({"pid": os.getpid(), **document}), mode=PUBLIC, durable=False)
 
 
 def give_back_soon() -> None:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from mesos_gpu.base.files import write_whole
+
 FROZEN = "frozen.json"
 """The record's name in the folder of an agent's turns."""
 _WORDS = {"freezer.state": ("FROZEN", "THAWED"), "cgroup.freeze": ("1", "0")}
@@ -43,11 +45,8 @@ class FrozenRecord:
         wanted = frozenset(files)
         if wanted == self._known and self._path.exists():
             return
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # What was on record stays until the new record lies there: a rename is all or nothing.
-        temporary = self._path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(sorted(wanted)))
-        temporary.replace(self._path)
+        # Not durable: cgroups end with the machine.
+        write_whole(self._path, json.dumps(sorted(wanted)).encode(), durable=False, folder_mode=0o700)
         self._known = wanted
 
     def thaw_all(self) -> list[str]:

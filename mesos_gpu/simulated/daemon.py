@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from mesos_gpu.base.files import PUBLIC, write_whole
 from mesos_gpu.simulated.desk import Answers, Desk
 from mesos_gpu.simulated.divided import kept
 from mesos_gpu.simulated.division import Divisions, Profile, shown
@@ -125,9 +126,7 @@ class Daemon:
         """Write the instances down where they have changed, before anybody hears of it."""
         if self._divided is None or (now := self._divisions()) == self._kept:
             return
-        aside = self._divided.with_suffix(".new")
-        aside.write_text(json.dumps(now))
-        aside.replace(self._divided)
+        write_whole(self._divided, json.dumps(now).encode(), mode=PUBLIC, durable=False)
         self._kept = now
 
     def _gone(self, number: int) -> None:

@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from mesos_gpu.base.files import write_whole
+
 _log = logging.getLogger(__name__)
 
 NVML, CUDA, USE = "libnvidia-ml.so.1", "libcuda.so.1", "nvidia-smi-use"
@@ -76,11 +78,6 @@ def _compile(source: bytes, options: list[str]) -> bytes:
 
 def _keep(library: bytes, place: Path) -> None:
     try:
-        place.parent.mkdir(exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}.") as aside:
-            aside.write(library)
-            aside.flush()
-            place.unlink(missing_ok=True)
-            place.hardlink_to(aside.name)
+        write_whole(place, library, durable=False, folder_mode=0o755)
     except OSError as error:
         _log.debug("%s is not kept: %s", place, error)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mesos_gpu.base.files import PUBLIC, write_whole
 from mesos_gpu.errors import Conflict, NotFound, Unavailable
 from mesos_gpu.testing import plan
 from mesos_gpu.testing.client import ForkServerClient
@@ -129,9 +130,7 @@ class BoxAgent:
 
     def _write_faults(self, faults: dict[int, int]) -> None:
         file = plan.faults_file(self._box, self.index)
-        written = file.with_suffix(".new")
-        written.write_text(plan.faults_text(faults), encoding="utf-8")
-        written.replace(file)
+        write_whole(file, plan.faults_text(faults).encode(), mode=PUBLIC, durable=False)
 
 
 class MesosBox:

@@ -95,24 +95,6 @@ def test_record_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == ["gpu"]
 
 
-def test_record_reaches_the_disk_before_its_name_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[str] = []
-    sync, replace = os.fsync, Path.replace
-
-    def synced(descriptor: int) -> None:
-        steps.append("sync directory" if Path(f"/proc/self/fd/{descriptor}").resolve().is_dir() else "sync file")
-        sync(descriptor)
-
-    def renamed(self: Path, target: Path) -> Path:
-        steps.append("rename")
-        return replace(self, target)
-
-    monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(Path, "replace", renamed)
-    Checkpoints(tmp_path).save("a", GPUS[:1])
-    assert steps == ["sync file", "rename", "sync directory"]
-
-
 def test_write_that_fails_keeps_the_record_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save("a", GPUS[:1])

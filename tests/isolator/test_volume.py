@@ -269,7 +269,7 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     before = Path.symlink_to
 
     def full(self: Path, target: str) -> None:
-        if "libnvidia-nvvm" in self.name:
+        if "libnvidia-nvvm" in target:
             raise OSError(28, "No space left on device")
         before(self, target)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.local_agent import local_agent
 from marathon_cli.console.options import debug_option, output_options, work_dir_option
 from marathon_cli.screen.output import Table, columns, say
+from mesos_gpu.base.files import write_whole
 from mesos_gpu.errors import BadInput, MesosGpuError, Unavailable
 
 FOLDERS = ("/etc/cdi", "/var/run/cdi")
@@ -59,10 +59,8 @@ def generate(console: Console, url: str | None, output: str | None, kind: str, a
     path = Path(output)
     if path.suffix != ".json":
         raise BadInput(f"consumers read *.json and *.yaml, and this is JSON: call it {path.stem}.json")
-    written = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        written.write_text(text)
-        written.replace(path)
+        write_whole(path, text.encode(), mode=None)
     except OSError as error:
         raise Unavailable(f"cannot write {path}: {error.strerror}") from None
 

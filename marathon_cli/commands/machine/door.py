@@ -10,6 +10,7 @@ import click
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.local_agent import local_agent
 from marathon_cli.console.options import debug_option, work_dir_option
+from mesos_gpu.base.files import PUBLIC, write_whole
 from mesos_gpu.doors.common.agent import AgentAddress
 from mesos_gpu.errors import Unavailable
 
@@ -78,8 +79,7 @@ def install(
         "stages": ["prestart"],
     }
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document, indent=1) + "\n")
+        write_whole(path, json.dumps(document, indent=1).encode() + b"\n", mode=PUBLIC, folder_mode=0o755)
     except OSError as error:
         raise Unavailable(f"cannot write {path}: {error.strerror}") from None
     click.echo(f"{path}")
@@ -89,8 +89,8 @@ def install(
 def _write_settings(path: Path, address: AgentAddress, credential: str | None) -> None:
     known = {"agent": address.url, "credential": credential or address.credential, "ca": address.ca}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({key: value for key, value in known.items() if value}, indent=1) + "\n")
+        text = json.dumps({key: value for key, value in known.items() if value}, indent=1) + "\n"
+        write_whole(path, text.encode(), mode=None, folder_mode=0o755)
     except OSError as error:
         raise Unavailable(f"cannot write {path}: {error.strerror}") from None
     click.echo(f"{path}")

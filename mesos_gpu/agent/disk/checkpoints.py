@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 
 from mesos_gpu.agent.disk.shapes import is_record
-from mesos_gpu.agent.disk.syncing import Syncing, make_folders
+from mesos_gpu.agent.disk.syncing import Syncing
 from mesos_gpu.agent.model.executors import ExecutorKey, own_executor
 from mesos_gpu.agent.model.paths import executor_directory, framework_directory, run_directory, task_directory
 from mesos_gpu.agent.model.updates import TaskKey
-from mesos_gpu.container.host.beneath import private_folder
+from mesos_gpu.base.files import link_whole, make_folders, private_folder, sync_folder, write_whole
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.documents import ExecutorInfo, FrameworkInfo, TaskInfo
 from mesos_gpu.mesos.ids import AgentId, ContainerId, ExecutorId, FrameworkId
@@ -32,6 +32,8 @@ HOLDINGS = "resources_and_operations.state"
 SENTINEL = "executor.sentinel"
 FRAMEWORK_PID = "framework.pid"
 DOUBT = "rebooted"
+_FOLDER = 0o755
+"""The mode of folders below `meta`, which only the agent can enter."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -70,7 +72,7 @@ class Checkpoints:
 
     def save_boot_id(self, boot_id: str) -> None:
         """Remember which run of the machine this is."""
-        write_atomic(self.meta / "boot_id", boot_id.encode(), durable=True)
+        write_whole(self.meta / "boot_id", boot_id.encode(), folder_mode=_FOLDER)
 
     def save_doubt(self, *, doubt: bool) -> None:
         """Remember, or no longer, that the machine was restarted and not all is told yet that was lost with it.
@@ -79,7 +81,7 @@ class Checkpoints:
         """
         path = self.meta / "slaves" / self.agent_id / DOUBT
         if doubt:
-            write_atomic(path, b"")
+            write_whole(path, b"", durable=False, folder_mode=_FOLDER)
         else:
             path.unlink(missing_ok=True)
 
@@ -87,8 +89,8 @@ class Checkpoints:
         """Remember who this agent is; `latest` follows the file, so a link never leads to nothing."""
         self.use(info["id"]["value"])
         folder = self.meta / "slaves" / self.agent_id
-        write_atomic(folder / "slave.info", _encoder.encode(info), durable=True)
-        point_latest(folder.parent, self.agent_id)
+        write_whole(folder / "slave.info", _encoder.encode(info), folder_mode=_FOLDER)
+        link_whole(folder.parent / LATEST, self.agent_id)
         sync_folder(folder.parent)
         sync_folder(self.meta)
 
@@ -99,7 +101,7 @@ class Checkpoints:
     def save_holdings(self, resources: Sequence[ResourceDocument], operations: Sequence[Document]) -> None:
         """Remember reservations and volumes, and operations that are not acknowledged; they belong to the machine."""
         document = {"resources": resources, "operations": operations}
-        write_atomic(self.meta / "resources" / HOLDINGS, _encoder.encode(document), durable=True)
+        write_whole(self.meta / "resources" / HOLDINGS, _encoder.encode(document), folder_mode=_FOLDER)
 
     def save_drain(self, config: Document | None) -> None:
         """Remember that the agent is draining; None: it no longer is."""
@@ -107,7 +109,7 @@ class Checkpoints:
         if config is None:
             path.unlink(missing_ok=True)
         else:
-            write_atomic(path, _encoder.encode(config), durable=True)
+            write_whole(path, _encoder.encode(config), folder_mode=_FOLDER)
 
     # --- frameworks and tasks -----------------------------------------------------------------------------------
 
@@ -116,7 +118,7 @@ class Checkpoints:
         folder = self.meta / framework_directory(self.agent_id, framework)
         self._write(folder / "framework.info", _encoder.encode(info))
         if pid is not None:
-            write_atomic(folder / FRAMEWORK_PID, pid.encode())
+            write_whole(folder / FRAMEWORK_PID, pid.encode(), durable=False)
         else:
             (folder / FRAMEWORK_PID).unlink(missing_ok=True)
 
@@ -125,11 +127,12 @@ class Checkpoints:
         folder = self.meta / executor_directory(self.agent_id, *key)
         self._write(folder / "executor.info", _encoder.encode(info))
         self.syncing.wrote(*make_folders(folder / "runs" / container_id), folder / "runs")
-        point_latest(folder / "runs", container_id)
+        link_whole(folder / "runs" / LATEST, container_id)
 
     def note_run(self, key: ExecutorKey, container_id: ContainerId, name: str, text: str) -> None:
         """Write a small file of a run, such as pids/forked.pid."""
-        write_atomic(self.meta / run_directory(self.agent_id, *key, container_id) / name, text.encode())
+        path = self.meta / run_directory(self.agent_id, *key, container_id) / name
+        write_whole(path, text.encode(), durable=False, folder_mode=_FOLDER)
 
     def save_task(
         self, key: TaskKey, container_id: ContainerId, info: TaskInfo, executor: ExecutorId | None = None
@@ -138,7 +141,7 @@ class Checkpoints:
         self._write(self._task_folder(key, container_id, executor) / "task.info", _encoder.encode(info))
         runs = self.meta / executor_directory(self.agent_id, key.framework, executor or own_executor(key.task)) / "runs"
         self.syncing.wrote(runs)
-        point_latest(runs, container_id)
+        link_whole(runs / LATEST, container_id)
 
     def log(
         self,
@@ -176,57 +179,11 @@ class Checkpoints:
 
     def _write(self, path: Path, data: bytes) -> None:
         self.syncing.wrote(*make_folders(path.parent), path, path.parent)
-        write_atomic(path, data)
+        write_whole(path, data, durable=False)
 
     def _task_folder(self, key: TaskKey, container_id: ContainerId, executor: ExecutorId | None) -> Path:
         name = executor or own_executor(key.task)
         return self.meta / task_directory(self.agent_id, key.framework, name, container_id, key.task)
-
-
-def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Put `data` at `path`, whole or not at all, for us alone to read, making folders as needed.
-
-    `durable`: a power cut does not undo it.
-    """
-    temporary, new = path.with_name(f".{path.name}.new"), False
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    try:
-        opened = os.open(temporary, flags, 0o600)
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        opened, new = os.open(temporary, flags, 0o600), True
-    with os.fdopen(opened, "wb") as file:
-        os.fchmod(opened, 0o600)
-        file.write(data)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    temporary.replace(path)
-    if durable:
-        sync_folder(path.parent)
-        if new:
-            sync_folder(path.parent.parent)
-
-
-def point_latest(folder: Path, name: str) -> None:
-    """Make `folder/latest` a link to its entry `name`, at once for whoever looks."""
-    temporary = folder / f".{LATEST}.new"
-    try:
-        temporary.symlink_to(name)
-    except OSError:
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(name)
-    temporary.replace(folder / LATEST)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder outlive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_json(path: Path) -> Any:

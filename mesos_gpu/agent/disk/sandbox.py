@@ -9,8 +9,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from mesos_gpu.agent.disk.checkpoints import point_latest
+from mesos_gpu.agent.disk.checkpoints import LATEST
 from mesos_gpu.agent.disk.removal import Remover, put_aside
+from mesos_gpu.base.files import link_whole
 from mesos_gpu.container.host.beneath import folder_at, make_folders, open_beneath
 from mesos_gpu.container.host.users import HostUser, find_user
 from mesos_gpu.errors import BadInput, ContainerError
@@ -41,7 +42,7 @@ def make_sandbox(path: Path, user: str | None) -> None:
                     os.close(file)
             os.fchmod(folder, SANDBOX_MODE)
             os.fchown(folder, owner.uid, owner.gid)
-        point_latest(path.parent, path.name)
+        link_whole(path.parent / LATEST, path.name)
     except OSError as error:
         raise ContainerError(f"cannot make the sandbox {path}: {error.strerror}") from None
 

@@ -8,13 +8,13 @@ ext4 has a flush of the disk for each, one after the other, and one for all of t
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from mesos_gpu.base.files import sync_existing
 from mesos_gpu.errors import Unavailable
 
 AT_ONCE = 8
@@ -91,7 +91,7 @@ class Syncing:
             self._busy = False
             return
         loop, parts = asyncio.get_running_loop(), (paths[nth::AT_ONCE] for nth in range(min(AT_ONCE, len(paths) or 1)))
-        work = asyncio.gather(*(loop.run_in_executor(self._threads, sync_all, part) for part in parts))
+        work = asyncio.gather(*(loop.run_in_executor(self._threads, sync_existing, part) for part in parts))
         work.add_done_callback(partial(self._done, waiting))
 
     def _done(self, waiting: list[Callable[[OSError | None], None]], work: asyncio.Future[list[None]]) -> None:
@@ -109,27 +109,3 @@ class Syncing:
         self._busy = bool(self._waiting)
         if self._busy:
             self._begin()
-
-
-def sync_all(paths: Collection[Path]) -> None:
-    """Make files and the names in folders outlive a power cut. Raises OSError; what is gone meanwhile is left out."""
-    for path in paths:
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def make_folders(folder: Path) -> list[Path]:
-    """Make a folder and those around it where they are not there; return the folders that have a new name in them."""
-    try:
-        folder.mkdir()
-    except FileExistsError:
-        return []
-    except FileNotFoundError:
-        return [*make_folders(folder.parent), *make_folders(folder)]
-    return [folder.parent]

@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Collection
 from pathlib import Path
 
-from mesos_gpu.agent.disk.checkpoints import sync_folder, write_atomic
 from mesos_gpu.agent.model.paths import volume_path
+from mesos_gpu.base.files import sync_folder, write_whole
 from mesos_gpu.container.spec.user_namespace import IdRange, read_range
 from mesos_gpu.errors import Conflict
 from mesos_gpu.mesos.ids import Role
@@ -101,4 +101,4 @@ def check_owners(work_dir: Path, ids: IdRange | None) -> None:
                         f"before, or give the files new owners (chown) and remove {record}"
                     )
     if before != ids:
-        write_atomic(record, f"{'' if ids is None else ids}\n".encode(), durable=True)
+        write_whole(record, f"{'' if ids is None else ids}\n".encode())

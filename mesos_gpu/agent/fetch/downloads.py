@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import ftplib  # URIs of tasks may be ftp, as Mesos' fetcher takes them  # nosec B402
-import itertools
 import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
 
 from mesos_gpu.agent.fetch.archives import CHUNK, check_room
+from mesos_gpu.base.files import replacing
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.images.trust import trusted, why
 
-PART = ".part"
 FTPS_PORT = 990
-_numbers = itertools.count(1)
 
 
-def part_of(path: Path) -> Path:
-    """Return where a file is while it is not whole; another name for each call."""
-    return path.with_name(f".{path.name[:200]}.{next(_numbers)}{PART}")
+class _Target:
+    """The file that a download is written to; `most` is the size that was announced, in bytes."""
+
+    def __init__(self, file: BinaryIO, folder: Path, most: int | None) -> None:
+        self._file, self._folder, self._most = file, folder, most
+        self._written = 0
+
+    def write(self, data: bytes) -> None:
+        """Append data. Raises ContainerError if the disk is full, or more than announced has come; OSError."""
+        self._written += len(data)
+        check_room(self._folder, len(data))
+        if self._most is not None and self._written > self._most:
+            raise ContainerError(f"more came than the {self._most} bytes that were announced")
+        self._file.write(data)
 
 
 async def download(uri: str, path: Path, *, stall_s: float, mode: int, most: int | None = None) -> None:
@@ -33,20 +42,17 @@ async def download(uri: str, path: Path, *, stall_s: float, mode: int, most: int
 
     Raises ContainerError in words.
     """
-    part = part_of(path)
     try:
-        if urlsplit(uri).scheme.lower().startswith("ftp"):
-            await _over_ftp(uri, part, stall_s, most)
-        else:
-            await _over_http(uri, part, stall_s, most)
-        part.chmod(mode)
-        part.replace(path)
+        with replacing(path, mode=mode, durable=False) as file:
+            target = _Target(file, path.parent, most)
+            if urlsplit(uri).scheme.lower().startswith("ftp"):
+                await _over_ftp(uri, target, stall_s)
+            else:
+                await _over_http(uri, target, stall_s)
     except asyncio.TimeoutError:
         raise ContainerError(f"no data came for {stall_s:g} s") from None
     except (aiohttp.ClientError, ValueError, ftplib.Error, EOFError, OSError) as error:
         raise ContainerError(_words(error, uri)) from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 async def size_of(uri: str, *, stall_s: float) -> int | None:
@@ -77,7 +83,7 @@ def _words(error: Exception, uri: str) -> str:
     return str(error) or type(error).__name__
 
 
-async def _over_http(uri: str, part: Path, stall_s: float, most: int | None) -> None:
+async def _over_http(uri: str, target: _Target, stall_s: float) -> None:
     async with (
         _session(stall_s) as session,
         # A file is wanted as it lies there: what is compressed on the way only would keep its compression.
@@ -85,12 +91,8 @@ async def _over_http(uri: str, part: Path, stall_s: float, most: int | None) -> 
     ):
         if response.status != 200:
             raise ContainerError(f"Error downloading resource, received HTTP return code {response.status}")
-        with part.open("xb") as file:
-            written = 0
-            async for data in response.content.iter_chunked(CHUNK):
-                written += len(data)
-                _check_size(part, len(data), written, most)
-                await asyncio.to_thread(file.write, data)
+        async for data in response.content.iter_chunked(CHUNK):
+            await asyncio.to_thread(target.write, data)
 
 
 class _Ftps(ftplib.FTP_TLS):
@@ -114,9 +116,9 @@ class _Ftps(ftplib.FTP_TLS):
         return self.welcome
 
 
-async def _over_ftp(uri: str, part: Path, stall_s: float, most: int | None) -> None:
+async def _over_ftp(uri: str, target: _Target, stall_s: float) -> None:
     stop = threading.Event()
-    work = asyncio.ensure_future(asyncio.to_thread(_ftp, uri, part, stall_s, most, stop.is_set))
+    work = asyncio.ensure_future(asyncio.to_thread(_ftp, uri, target, stall_s, stop.is_set))
     try:
         await asyncio.shield(work)
     except BaseException:
@@ -125,28 +127,18 @@ async def _over_ftp(uri: str, part: Path, stall_s: float, most: int | None) -> N
         raise
 
 
-def _ftp(uri: str, part: Path, stall_s: float, most: int | None, stopped: Callable[[], bool]) -> None:
+def _ftp(uri: str, target: _Target, stall_s: float, stopped: Callable[[], bool]) -> None:
     parts = urlsplit(uri)
     secure = parts.scheme.lower() == "ftps"
-    with part.open("xb") as file, _Ftps(stall_s) if secure else ftplib.FTP(timeout=stall_s) as ftp:  # the same  # nosec B321
-        written = 0
+    with _Ftps(stall_s) if secure else ftplib.FTP(timeout=stall_s) as ftp:  # the same  # nosec B321
 
         def write(data: bytes) -> None:
-            nonlocal written
-            written += len(data)
             if stopped():
                 raise ContainerError("stopped while downloading")
-            _check_size(part, len(data), written, most)
-            file.write(data)
+            target.write(data)
 
         ftp.connect(parts.hostname or "", parts.port or (FTPS_PORT if secure else ftplib.FTP_PORT))
         ftp.login(unquote(parts.username or ""), unquote(parts.password or ""))
         if isinstance(ftp, ftplib.FTP_TLS):
             ftp.prot_p()
         ftp.retrbinary(f"RETR {unquote(parts.path.lstrip('/'))}", write, CHUNK)
-
-
-def _check_size(part: Path, more: int, written: int, most: int | None) -> None:
-    check_room(part.parent, more)
-    if most is not None and written > most:
-        raise ContainerError(f"more came than the {most} bytes that were announced")

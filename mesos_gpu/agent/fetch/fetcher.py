@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from mesos_gpu.agent.fetch.fetch_cache import FetchCache, Key
 from mesos_gpu.agent.model.fetch_uris import Item, local_path
+from mesos_gpu.base.files import replacing
 from mesos_gpu.container.host.task_files import OpenFile
 from mesos_gpu.container.host.users import HostUser, find_user
 from mesos_gpu.container.life.sandbox import open_output, own_all
@@ -254,21 +255,16 @@ async def _all(works: Sequence[Coroutine[Any, Any, Path]]) -> list[Path]:
 
 def _copy(source: OpenFile, target: Path, mode: int, most: int | None, stop: threading.Event) -> None:
     """Copy a file, of which at most `most` bytes count: one may grow meanwhile, as logs do. Raises ContainerError."""
-    from mesos_gpu.agent.fetch import archives, downloads
+    from mesos_gpu.agent.fetch import archives
 
-    part, at = downloads.part_of(target), 0
-    try:
-        with part.open("xb") as writer:
-            while data := os.pread(source.descriptor, COPY_CHUNK if most is None else min(COPY_CHUNK, most - at), at):
-                if stop.is_set():
-                    raise ContainerError("stopped while copying")
-                archives.check_room(target.parent, len(data))
-                writer.write(data)
-                at += len(data)
-            os.fchmod(writer.fileno(), mode)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    at = 0
+    with replacing(target, mode=mode, durable=False) as writer:
+        while data := os.pread(source.descriptor, COPY_CHUNK if most is None else min(COPY_CHUNK, most - at), at):
+            if stop.is_set():
+                raise ContainerError("stopped while copying")
+            archives.check_room(target.parent, len(data))
+            writer.write(data)
+            at += len(data)
 
 
 async def _in_thread(work: Callable[[threading.Event], None]) -> None:

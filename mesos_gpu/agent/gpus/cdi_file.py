@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from mesos_gpu.agent.gpus.lending_desk import LendingDesk
+from mesos_gpu.base.files import PUBLIC, write_whole
 from mesos_gpu.cdi.writing import gpu_spec
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.isolator.files import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +29,8 @@ def write_cdi_file(folder: Path, desk: LendingDesk, url: str) -> Path | None:
         if not driver["gpus"]:
             path.unlink(missing_ok=True)
             return None
-        folder.mkdir(parents=True, exist_ok=True)
         spec = gpu_spec(driver, [*HOOK, "--agent", url, "lease"])
-        write_whole(path, json.dumps(spec, indent=1).encode() + b"\n")
+        write_whole(path, json.dumps(spec, indent=1).encode() + b"\n", mode=PUBLIC, folder_mode=0o755)
     except OSError as error:
         raise Unavailable(f"cannot write the CDI file {path}: {error}") from error
     log.info("%s describes %d GPUs to engines that know CDI", path, len(driver["gpus"]))

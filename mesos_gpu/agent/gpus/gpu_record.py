@@ -8,15 +8,15 @@ from pathlib import Path
 
 import msgspec
 
+from mesos_gpu.base.records import Record
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.gpu.health import WITHDRAWN, Condition, Illness
-from mesos_gpu.isolator.files import write_whole
 
 log = logging.getLogger(__name__)
 
 
 class _Entry(msgspec.Struct):
-    condition: str
+    condition: Condition
     reason: str
     since: float
     xid: int | None = None
@@ -26,33 +26,27 @@ class HealthRecord:
     """One JSON file, an entry per withdrawn GPU by its uuid; also of GPUs that are not here at the moment."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._record = Record(
+            path,
+            dict[str, _Entry],
+            what="the list of unhealthy GPUs",
+            advice="remove the file once all GPUs are healthy",
+        )
 
     def load(self) -> dict[str, Illness]:
         """Return what was withdrawn. Raises Unavailable when that cannot be read: a guess might give one."""
-        try:
-            entries = msgspec.json.decode(self._path.read_bytes(), type=dict[str, _Entry])
-            return {
-                uuid: Illness(Condition(entry.condition), entry.reason, entry.since, entry.xid)
-                for uuid, entry in entries.items()
-            }
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
-            raise Unavailable(
-                f"{self._path} does not say which GPUs are unhealthy ({error}); remove it when all of them are well"
-            ) from error
+        entries = self._record.load() or {}
+        return {uuid: Illness(one.condition, one.reason, one.since, one.xid) for uuid, one in entries.items()}
 
     def save(self, ill: Mapping[str, Illness]) -> None:
-        """Write down what is withdrawn. A GPU that is merely suspect is not: the next process hears of it again."""
+        """Write what is withdrawn. A GPU that is merely suspect is not: the next process hears of it again."""
         entries = {
-            uuid: _Entry(illness.condition.value, illness.reason, illness.since, illness.xid)
+            uuid: _Entry(illness.condition, illness.reason, illness.since, illness.xid)
             for uuid, illness in sorted(ill.items())
             if illness.condition in WITHDRAWN
         }
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._path, msgspec.json.encode(entries), mode=0o600)
-        except OSError as error:
+            self._record.save(entries)
+        except Unavailable as error:
             # Still withdrawn; only a next process would not know.
-            log.error("cannot write down which GPUs are unhealthy: %s", error)
+            log.error("%s", error)

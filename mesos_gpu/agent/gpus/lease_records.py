@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 
 from mesos_gpu.agent.model.leases import Watch
-from mesos_gpu.errors import Unavailable
-from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.base.records import Record
 from mesos_gpu.isolator.reach import HeldGpu
 
 
@@ -29,23 +28,17 @@ class LeaseRecords:
     """One JSON file with every lease of an agent."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._record = Record(
+            path,
+            list[LeaseRecord],
+            what="the list of leased GPUs",
+            advice="remove the file once no process outside Mesos uses a GPU",
+        )
 
     def load(self) -> list[LeaseRecord]:
         """Return the leases. Raises Unavailable when they cannot be read: guessing could give one GPU to two."""
-        try:
-            return msgspec.json.decode(self._path.read_bytes(), type=list[LeaseRecord])
-        except FileNotFoundError:
-            return []
-        except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
-            raise Unavailable(
-                f"{self._path} does not say which GPUs are lent ({error}); remove it once nobody outside Mesos has any"
-            ) from error
+        return self._record.load() or []
 
     def save(self, leases: Iterable[LeaseRecord]) -> None:
-        """Write down every lease; it lasts when this returns. Raises Unavailable, and then the record is as it was."""
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._path, msgspec.json.encode(list(leases)), mode=0o600)
-        except OSError as error:
-            raise Unavailable(f"cannot write down which GPUs are lent: {error}") from error
+        """Write every lease; it lasts when this returns. Raises Unavailable, and then the record is as it was."""
+        self._record.save(list(leases))

@@ -10,8 +10,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mesos_gpu.agent.gpus.sharing_settings import SharingSettings
-from mesos_gpu.errors import BadInput, Unavailable
-from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.base.records import Record
+from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import MOST_SLICES, Share
 
@@ -45,12 +45,7 @@ class ShareRules(Struct):
 
     def load(self) -> None:
         """Take up what a process before this one was told. Raises Unavailable for a file that cannot be read."""
-        try:
-            self._said = msgspec.json.decode(self.path.read_bytes(), type=_Document)
-        except FileNotFoundError:
-            pass
-        except (OSError, msgspec.DecodeError) as error:
-            raise Unavailable(f"cannot read {self.path}: {error}; remove it to share as the flags say") from error
+        self._said = self._record.load() or _Document()
 
     def card(self, index: int) -> CardSaid:
         """Return how a card is shared, with no value left out."""
@@ -107,9 +102,10 @@ class ShareRules(Struct):
             self._save(msgspec.structs.replace(self._said, containers=left))
 
     def _save(self, said: _Document) -> None:
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self.path, msgspec.json.encode(said), mode=0o600)
-        except OSError as error:
-            raise Unavailable(f"cannot write {self.path}: {error}") from error
+        self._record.save(said)
         self._said = said
+
+    @property
+    def _record(self) -> Record[_Document]:
+        what, advice = "how GPUs are shared", "remove the file to share them as the flags say"
+        return Record(self.path, _Document, what=what, advice=advice)

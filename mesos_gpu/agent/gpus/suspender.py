@@ -12,13 +12,11 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
 from mesos_gpu.agent.gpus.suspension import Book, Phase, Step, Suspension, after_crash, parked, stepped
+from mesos_gpu.base.records import Record
 from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
 from mesos_gpu.gpu.cuda_checkpoints import State
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.isolator.files import write_whole
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.simulated.peers import owner_of
 
@@ -80,7 +78,13 @@ class Suspender:
     def __init__(
         self, holdings: Holdings, cuda: Checkpointing, path: Path, pids_of: Callable[[ContainerId], Iterable[int]]
     ) -> None:
-        self._holdings, self._cuda, self._path = holdings, cuda, path
+        self._holdings, self._cuda = holdings, cuda
+        self._record = Record(
+            path,
+            dict[ContainerId, tuple[tuple[str, ...], Phase]],
+            what="the list of suspended containers",
+            advice="remove the file once none of them runs",
+        )
         self._pids_of = pids_of
         self._book: Book = {}
         self._one = asyncio.Lock()
@@ -100,7 +104,8 @@ class Suspender:
 
     async def recover(self) -> None:
         """Take up what the last process left, and lead each container out of what that was at. Raises Unavailable."""
-        self._book = _load(self._path)
+        suspended = self._record.load() or {}
+        self._book = {name: Suspension(gpus, phase) for name, (gpus, phase) in suspended.items()}
         for container, one in list(self._book.items()):
             held = self._holdings.held
             if container not in held:
@@ -240,22 +245,7 @@ class Suspender:
             log.warning("container %s: %s: %s", container, step.value, error)
 
     def _save(self) -> None:
-        entries = {str(name): (list(one.gpus), one.phase.value) for name, one in self._book.items()}
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._path, msgspec.json.encode(entries), mode=0o600)
-        except OSError as error:
-            raise Unavailable(f"cannot write down who is suspended: {error}") from error
-
-
-def _load(path: Path) -> Book:
-    try:
-        entries = msgspec.json.decode(path.read_bytes(), type=dict[str, tuple[list[str], str]])
-        return {ContainerId(name): Suspension(tuple(gpus), Phase(phase)) for name, (gpus, phase) in entries.items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise Unavailable(f"{path} does not say which containers are suspended: {error}") from error
+        self._record.save({name: (one.gpus, one.phase) for name, one in self._book.items()})
 
 
 def pids_below(container: ContainerId, root: str) -> list[int]:

@@ -139,21 +139,6 @@ def make_folders(folder: int, path: str, owner: HostUser, mode: int = FOLDER_MOD
     return made
 
 
-def private_folder(path: Path) -> None:
-    """Make a folder that only we can enter, also where it was there and others could. Raises OSError."""
-    path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-    if path.stat().st_mode & 0o7777 != PRIVATE:
-        path.chmod(PRIVATE)
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only we can read, in the place of what is there. Raises OSError."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(file, "wb") as opened:
-        os.fchmod(file, 0o600)
-        opened.write(data)
-
-
 def _take(folder: int) -> None:
     """Refuse a folder that another has put in the place of the one we just made: that one is ours, and empty."""
     if os.fstat(folder).st_uid != os.geteuid() or os.listdir(folder):

@@ -14,12 +14,12 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mesos_gpu.base.files import private_folder
 from mesos_gpu.boot import read_boot_id
 from mesos_gpu.container.attached import terminals
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.cgroups.files import Statistics
-from mesos_gpu.container.host.beneath import private_folder
 from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from mesos_gpu.base.files import write_whole
 from mesos_gpu.container.cgroups import Cgroups
-from mesos_gpu.container.host.beneath import write_private
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import readable
 from mesos_gpu.container.host.runtime import Runtime, within
@@ -56,7 +56,7 @@ class Executor:
         document, pid_file = bundle / f"{name}.json", bundle / f"{name}.pid"
         try:
             process = _process_document(bundle, execution)
-            write_private(document, msgspec.json.encode(process))
+            write_whole(document, msgspec.json.encode(process), durable=False)
             user = HostUser(process["user"]["uid"], process["user"]["gid"])
             output = open_output(execution.output, user)
             try:

@@ -14,11 +14,12 @@ from typing import Any
 import msgspec
 
 from mesos_gpu import stages
+from mesos_gpu.base.files import private_folder, write_whole
 from mesos_gpu.container.attached import terminals
 from mesos_gpu.container.attached.sessions import first_pid, start_on_terminal, start_piped
 from mesos_gpu.container.attached.switchboard import Attachment
 from mesos_gpu.container.cgroups import Cgroups
-from mesos_gpu.container.host.beneath import PRIVATE, private_folder, write_private
+from mesos_gpu.container.host.beneath import PRIVATE
 from mesos_gpu.container.host.idmaps import UserNamespaces
 from mesos_gpu.container.host.inside import resolve
 from mesos_gpu.container.host.mounts import unmount
@@ -162,7 +163,7 @@ class Launcher:
             if ids is not None:
                 below = await self._mounts.run(partial(submounts, held, ids.running))
                 document["mounts"] = list(with_mounts(document["mounts"], below))
-            write_private(bundle / "config.json", msgspec.json.encode(document))  # with all its variables
+            write_whole(bundle / "config.json", msgspec.json.encode(document), durable=False)  # with all its variables
             stages.mark("bundle written")
             if ready is not None:
                 await ready()
@@ -289,7 +290,7 @@ class Launcher:
         bundle = self._bundles / config.container_id
         private_folder(self._bundles)
         bundle.mkdir(mode=PRIVATE)
-        write_private(bundle / "process.json", msgspec.json.encode(document))
+        write_whole(bundle / "process.json", msgspec.json.encode(document), durable=False)
         runtime, files = self._conmon.runtime, self._cgroups.make(config.container_id)
         enter = files if runtime.leaves_cgroup else ()
         cgroup = None

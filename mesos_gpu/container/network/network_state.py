@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from mesos_gpu.container.host.beneath import write_private
+from mesos_gpu.base.records import Record
 from mesos_gpu.container.spec import cni
 from mesos_gpu.container.spec.cni import DefaultDns, Document, Network
+from mesos_gpu.errors import Unavailable
 
 STATE, NAMESPACE = "network.json", "ns"
 FILES = ("hosts", "hostname", "resolv.conf")
@@ -90,16 +90,20 @@ def _on_loopback(text: str) -> bool:
     return bool(servers) and all(server.startswith("127.") or server == "::1" for server in servers)
 
 
+def record_of(place: Path) -> Record[State]:
+    """Return the record in a container's folder. Not durable: a container ends with its machine."""
+    what, advice = "the networks of its container", "remove the file once that container has ended"
+    return Record(place / STATE, State, what=what, advice=advice, durable=False)
+
+
 def load(place: Path) -> State | None:
     """Return what is on disk in a container's folder, None when nothing that can be read is."""
     try:
-        return msgspec.json.decode((place / STATE).read_bytes(), type=State)
-    except (OSError, msgspec.DecodeError):
+        return record_of(place).load()
+    except Unavailable:
         return None
 
 
 def save(place: Path, state: State) -> None:
-    """Replace what is on disk, whole or not at all. Raises OSError."""
-    new = place / f"{STATE}.new"
-    write_private(new, msgspec.json.encode(state))
-    os.replace(new, place / STATE)  # noqa: PTH105 - as in every other atomic write
+    """Replace what is on disk. Raises Unavailable."""
+    record_of(place).save(state)

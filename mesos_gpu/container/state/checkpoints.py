@@ -1,18 +1,18 @@
 """What is on disk of each container, so that a restarted agent finds its containers again.
 
-One JSON file per container, replaced whole. It is written before the step it names is taken, and outlives the process,
-not the machine: a record of an earlier boot describes a container that is gone, so no fsync is needed.
+One JSON file per container. It is written before the step it names is taken, and outlives the process, not the machine:
+a record of an earlier boot describes a container that is gone, so no fsync is needed.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from mesos_gpu.container.host.beneath import private_folder, write_private
+from mesos_gpu.base.files import private_folder
+from mesos_gpu.base.records import SUFFIX, Records
 from mesos_gpu.container.spec.config import CONTAINER_ID, Termination, Volume
 from mesos_gpu.isolator.plan import LaunchPlan
 from mesos_gpu.mesos.ids import ContainerId
@@ -65,34 +65,33 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkpoints:
-    """The records in one folder."""
+    """The records in one folder. Methods raise OSError."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._encoder, self._decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Record)
+        self._records = Records(
+            folder,
+            Record,
+            lambda record: record.container_id,
+            what="the state of its container",
+            advice="the container is destroyed",
+            durable=False,
+        )
 
     def save(self, record: Record) -> None:
-        """Replace the record of that container; after a kill at any moment the old or the new one is there, whole."""
-        path = self._folder / f"{record.container_id}.json"
-        new = path.with_suffix(".new")
-        write_private(new, self._encoder.encode(record))
-        os.replace(new, path)  # noqa: PTH105 - as in every other atomic write
+        """Replace the record of that container."""
+        self._records.save(record)
 
     def forget(self, container_id: ContainerId) -> None:
         """Remove the record; nothing happens without one."""
-        (self._folder / f"{container_id}.json").unlink(missing_ok=True)
+        self._records.forget(container_id)
 
     def load(self) -> dict[ContainerId, Record | None]:
-        """Return all records by container id; None for one that cannot be read. Makes the folder if need be."""
-        private_folder(self._folder)
-        found: dict[ContainerId, Record | None] = {}
-        for path in sorted(self._folder.iterdir()):
-            if path.suffix != ".json" or not CONTAINER_ID.fullmatch(path.stem):
+        """Return all records by container id; None for one that is damaged. Creates the folder if needed."""
+        folder = self._records.folder
+        private_folder(folder)
+        for path in folder.iterdir():
+            if path.suffix != SUFFIX or not CONTAINER_ID.fullmatch(path.stem):
                 path.unlink()  # a replacement that was not finished
-                continue
-            try:
-                record = self._decoder.decode(path.read_bytes())
-            except (ValueError, RecursionError):  # bytes that are not UTF-8 are a ValueError, as are msgspec's own
-                record = None
-            found[ContainerId(path.stem)] = record if record is not None and record.container_id == path.stem else None
-        return found
+        records, damaged = self._records.load()
+        found: dict[ContainerId, Record | None] = {record.container_id: record for record in records.values()}
+        return found | {ContainerId(one.path.stem): None for one in damaged}

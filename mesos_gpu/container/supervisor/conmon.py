@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from mesos_gpu import stages
-from mesos_gpu.container.host.beneath import private_folder
+from mesos_gpu.base.files import private_folder
 from mesos_gpu.container.host.filters import Filters
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process, readable

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from mesos_gpu.base.files import write_whole
 from mesos_gpu.errors import Unavailable
 
 
@@ -23,9 +24,7 @@ def write_launcher(folder: Path, name: str, module: str, **keywords: str | None)
     try:
         if path.exists() and "from mesos_gpu." not in path.read_text("latin-1"):
             raise Unavailable(f"{path} is there and not ours; remove it first, or choose another folder (--prefix)")
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(launcher_text(module, **keywords))
-        path.chmod(0o755)
+        write_whole(path, launcher_text(module, **keywords).encode(), mode=0o755, folder_mode=0o755)
     except OSError as error:
         raise Unavailable(f"cannot write {path}: {error.strerror}") from None
     return path

@@ -17,6 +17,7 @@ from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
 
+from mesos_gpu.base.files import write_whole
 from mesos_gpu.doors.common.agent import SETTINGS, Book, find_agent
 from mesos_gpu.doors.common.names import RUNTIME
 from mesos_gpu.doors.oci.edits import edited
@@ -97,9 +98,7 @@ def _prepare(container: str, bundle: Path, agent: str | None, settings: Path) ->
         hook = {"path": sys.executable, "args": words}
     try:
         check(want, driver, use)
-        written = bundle / ".config.json.mesos-gpu"
-        written.write_text(json.dumps(edited(config, use, hook)))
-        written.replace(bundle / "config.json")
+        write_whole(bundle / "config.json", json.dumps(edited(config, use, hook)).encode(), mode=None, durable=False)
     except (MesosGpuError, OSError) as error:
         if hook is not None:
             book.give_back(str(use["id"]))

@@ -132,9 +132,9 @@ class ServiceProcess:
         while self._process is not None and self._process.returncode is None:
             try:
                 self._changed()
-            except OSError as error:
+            except Unavailable as error:
                 delay_s = next_delay_s(delay_s, 0.0)
-                log.warning("cannot write down that %s is back: %s; trying again", self.spec.name, error)
+                log.warning("cannot record that %s is back: %s; trying again", self.spec.name, error)
                 await asyncio.sleep(delay_s)
             else:
                 return

@@ -6,12 +6,12 @@ for disks and networks: the registrar does both, off the event loop.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from mesos_gpu.base.files import sync_folder, write_whole
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.master.model.record import Record
 
@@ -34,7 +34,7 @@ class FileKeeper:
         self.path = work_dir / "registry.json"
         try:
             work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _sync_folder(work_dir.parent)  # what is synced in a folder outlives a power cut only if the folder does
+            sync_folder(work_dir.parent)  # what is synced in a folder outlives a power cut only if the folder does
         except OSError as error:
             raise Unavailable(f"cannot make the work directory {work_dir}: {error.strerror}") from None
 
@@ -52,26 +52,10 @@ class FileKeeper:
 
     def write(self, data: bytes) -> None:
         """Replace the file, whole or not at all, and sync it. Raises Unavailable."""
-        temporary = self.path.with_suffix(".new")
         try:
-            opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(opened, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path)
-            _sync_folder(self.path.parent)
+            write_whole(self.path, data)
         except OSError as error:
             raise Unavailable(f"cannot write the registry {self}: {error.strerror}") from None
-
-
-def _sync_folder(path: Path) -> None:
-    """Make the names in a folder outlive a power cut. Raises OSError."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 class Registry:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.agent.disk.syncing import Syncing, make_folders, sync_all
+from mesos_gpu.agent.disk.syncing import Syncing
 from mesos_gpu.errors import Unavailable
 
 
@@ -118,17 +118,6 @@ async def test_nothing_begins_once_it_is_closed(tmp_path: Path, slow: Slow) -> N
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert said == slow.synced == []
-
-
-def test_what_is_gone_needs_no_sync(tmp_path: Path) -> None:
-    (file,) = written(tmp_path, "file")
-    sync_all([tmp_path / "gone", file / "below", tmp_path, file])
-
-
-def test_folders_with_a_new_name_in_them_are_said(tmp_path: Path) -> None:
-    assert make_folders(tmp_path / "a" / "b" / "c") == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
-    assert make_folders(tmp_path / "a" / "b" / "d") == [tmp_path / "a" / "b"]
-    assert make_folders(tmp_path / "a") == []
 
 
 async def test_its_threads_are_there_before_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from mesos_gpu.agent.gpus.suspender import Suspender
 from mesos_gpu.agent.gpus.suspension import NEXT, Phase, Step, Suspension, after_crash, moves, parked, stepped
+from mesos_gpu.base.files import write_whole
 from mesos_gpu.errors import BadInput, Conflict, DeviceError, MesosGpuError, NotEnoughGpus, NotFound, Unavailable
 from mesos_gpu.gpu.cuda_checkpoints import State
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.isolator.files import write_whole
 from mesos_gpu.mesos.ids import ContainerId
 from tests.support.golden import Golden
 
@@ -203,7 +203,7 @@ async def test_a_disk_that_is_full_for_a_moment_leaves_nobody_half_suspended(
             raise OSError(errno.ENOSPC, "No space left on device")
         write_whole(*args, **more)
 
-    monkeypatch.setattr("mesos_gpu.agent.gpus.suspender.write_whole", write)
+    monkeypatch.setattr("mesos_gpu.base.files.write_whole", write)
     for ask in ("suspend", "resume", "suspend", "resume", "resume"):
         with suppress(MesosGpuError):
             await getattr(suspender, ask)(A)

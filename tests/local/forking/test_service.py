@@ -137,7 +137,7 @@ async def test_that_a_service_is_back_is_written_down_once_there_is_room(started
     def changed() -> None:
         if full:
             full.pop()
-            raise OSError(errno.ENOSPC, "no space left on device")
+            raise Unavailable("no space left on device")
         started.changed.set()
 
     made = started.service()
