@@ -9,6 +9,8 @@ from urllib.parse import quote
 from marathon_cli.clients.client import Document, Marathon
 
 EMBED = ("activeRuns", "schedules", "historySummary")
+ENDED = frozenset({"SUCCESS", "FAILED"})
+"""How a run is that has ended."""
 
 
 class Jobs:
@@ -73,6 +75,16 @@ class Jobs:
     def remove_schedule(self, job_id: str, schedule_id: str) -> None:
         """Take a schedule from a job."""
         self.server.call("DELETE", f"{_path(job_id)}/schedules/{quote(schedule_id)}")
+
+
+def runs_of(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the runs of a job with the state of each: active, then ended, the latest first."""
+    history = job.get("history") or {}
+    ended = [{**one, "status": "SUCCESS"} for one in history.get("successfulFinishedRuns") or []]
+    ended += [{**one, "status": "FAILED"} for one in history.get("failedFinishedRuns") or []]
+    ended.sort(key=lambda one: str(one.get("finishedAt")), reverse=True)
+    active = [{"status": "ACTIVE", **one} for one in job.get("activeRuns") or []]
+    return active + ended
 
 
 def _path(job_id: str) -> str:

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import click
 
-from marathon_cli.api.jobs import Jobs
-from marathon_cli.changes.metronome import ENDED, runs_of
+from marathon_cli.api.jobs import ENDED, Jobs, runs_of
 from marathon_cli.changes.rollout import failure_text
 from marathon_cli.clients.client import Marathon
 from marathon_cli.clients.sandbox import Mesos
