@@ -14,7 +14,7 @@ from mesos_gpu.errors import TimeIsUp
 
 if TYPE_CHECKING:
     from marathon_cli.changes.change_target import ChangeTarget
-    from marathon_cli.clients.client import Change, Marathon
+    from marathon_cli.clients.marathon import Change, Marathon
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import click
 
-from marathon_cli.api.apps import Apps
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
-from marathon_cli.clients.client import Change, Document, Locked, Marathon
+from marathon_cli.clients.marathon import Apps, Document, Locked, Marathon
 from marathon_cli.commands.kind import (
     Command,
     Kind,
@@ -47,6 +46,7 @@ class AppKind(Kind):
     """Apps."""
 
     name = "app"
+    api = Apps
     columns = (
         Column("ID"),
         Column("GPUS", number=True),
@@ -92,9 +92,6 @@ class AppKind(Kind):
     def ids(self, marathon: Marathon) -> Iterable[str]:
         return marathon.app_ids()
 
-    def definition(self, marathon: Marathon, name: str) -> Document:
-        return marathon.app(name)
-
     def resolved(self, marathon: Marathon, name: str, text: str) -> str:
         """Return the version that a text means: a timestamp, or -n for the n-th before the present one."""
         try:
@@ -134,17 +131,6 @@ class AppKind(Kind):
         from mesos_gpu.marathon.definitions.app import read_app
 
         return read_app(document, rules)
-
-    def add(self, marathon: Marathon, document: Document, *, force: bool) -> tuple[Document, Change | None]:
-        return Apps(marathon).add(document, force=force)
-
-    def put(
-        self, marathon: Marathon, name: str, document: Document, *, force: bool, partial: bool = False
-    ) -> tuple[Document, Change | None]:
-        return {}, Apps(marathon).put(name, document, force=force, partial=partial)
-
-    def remove(self, marathon: Marathon, name: str, *, force: bool) -> Change | None:
-        return Apps(marathon).remove(name, force=force)
 
     def remove_option(self, command: Command) -> Command:
         return click.option(
@@ -216,19 +202,19 @@ def add(
         _preview(console, canonical, {str(app.get("id")) for app in marathon.apps()})
         return 0
     if only_plan:
-        from marathon_cli.api.plan import plan
+        from marathon_cli.clients.marathon import plan
         from marathon_cli.show.plan_view import show_plan
 
         with rules.explained(source, document, known, marathon.url):
             return show_plan(console, plan(marathon, [{"kind": "app", "document": document}], force=force))
     try:
         with rules.explained(source, document, known, marathon.url):
-            created, change = Apps(marathon).add(document, force=force)
+            change = Apps(marathon).add(document, force=force)
     except Locked:
         raise
     except Conflict as error:
         raise _explained(error, document) from None
-    app_id = str(created.get("id"))
+    app_id = str(change.document.get("id"))
     finish(console, marathon, change, APP.targets(app_id), f"adds {app_id}", waiting, value={"id": app_id})
     return 0
 
@@ -333,7 +319,7 @@ def _scale(
         raise Conflict(f"{wanted} is started: it has {now} instances; {advice}")
     if now == instances and not force:
         raise Conflict(f"{wanted} has {now} instances already" if instances else f"{wanted} is stopped already")
-    change = Apps(marathon).put(wanted, {"instances": instances}, force=force)
+    change = Apps(marathon).put(wanted, {"instances": instances}, force=force, partial=True)
     value = {"id": wanted, "instances": instances}
     sentence = f"{wanted} goes from {now} to {instances} instances"
     finish(console, marathon, change, APP.targets(wanted), sentence, waiting, value=value)

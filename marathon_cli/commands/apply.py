@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from marathon_cli.api.groups import Groups
-from marathon_cli.api.jobs import Jobs
 from marathon_cli.changes import rules as accepted
 from marathon_cli.changes.change_target import ChangeTarget
 from marathon_cli.changes.changes import Waiting, force_option, wait_options
-from marathon_cli.clients.client import Change, Document, Marathon
+from marathon_cli.clients.marathon import Change, Document, Groups, Jobs, Marathon
 from marathon_cli.commands.app import APP
 from marathon_cli.commands.group import GROUP
 from marathon_cli.commands.job import JOB
@@ -158,7 +156,7 @@ def plan(console: Console, files: tuple[str, ...], force: bool) -> int:
     start are taken to run and to be healthy, and nothing else is taken to begin or end. Files define apps, pods, jobs
     (a run of each) and groups. The exit status is 0 when all would start now, and 5 when something would wait.
     """
-    from marathon_cli.api.plan import plan as asked
+    from marathon_cli.clients.marathon import plan as asked
     from marathon_cli.show.plan_view import show_plan
 
     marathon = console.marathon()
@@ -198,10 +196,10 @@ class Applying:
         """Remove what a document defines, with the runs of a job and despite a deployment. Raises NotFound."""
         name = kind.id_of(document)
         if self.dry_run:
-            kind.definition(self.marathon, name)
+            kind.api(self.marathon).show(name)
             change = None
         else:
-            change = kind.remove(self.marathon, name, force=True)
+            change = kind.api(self.marathon).remove(name, force=True)
         return Outcome(kind, name, DELETED, change, kind.targets(name, gone=True))
 
     def complete(self, kind: Kind, document: Document) -> Document:
@@ -213,13 +211,13 @@ class Applying:
         """Apply an app or a pod."""
         current = self._current(kind, name)
         if current is None:
-            change = None if self.dry_run else kind.add(self.marathon, document, force=self.force)[1]
+            change = None if self.dry_run else kind.api(self.marathon).add(document, force=self.force)
             return Outcome(kind, name, CREATED, change, kind.targets(name))
         before = kind.editable(current)
         after = _with_count(kind, before, document)
         if same(kind.with_defaults(before, self.rules), kind.with_defaults(after, self.rules)):
             return Outcome(kind, name, UNCHANGED)
-        change = None if self.dry_run else kind.put(self.marathon, name, after, force=self.force)[1]
+        change = None if self.dry_run else kind.api(self.marathon).put(name, after, force=self.force)
         return Outcome(kind, name, CONFIGURED, change, kind.targets(name))
 
     def _job(self, kind: Kind, name: str, document: Document) -> Outcome:
@@ -229,7 +227,7 @@ class Applying:
         before = self._current(kind, name)
         if before is None:
             if not self.dry_run:
-                kind.add(self.marathon, document, force=self.force)
+                jobs.add(document)
             return Outcome(kind, name, CREATED)
         verb = UNCHANGED
         if not same(kind.with_defaults(kind.editable(before), self.rules), kind.with_defaults(plain, self.rules)):
@@ -277,7 +275,7 @@ class Applying:
 
     def _current(self, kind: Kind, name: str) -> Document | None:
         try:
-            return kind.definition(self.marathon, name)
+            return kind.api(self.marathon).show(name)
         except NotFound:
             return None
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from marathon_cli.api.groups import Groups
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
-from marathon_cli.clients.client import Change, Document, Marathon
+from marathon_cli.clients.marathon import Document, Groups, Marathon
 from marathon_cli.commands.kind import (
     Command,
     Consent,
@@ -43,6 +42,7 @@ class GroupKind(Kind):
     """Groups. The server computes what a change of a group means, so an update shows no difference."""
 
     name = "group"
+    api = Groups
     columns = (
         Column("ID"),
         Column("APPS", number=True),
@@ -81,9 +81,6 @@ class GroupKind(Kind):
     def ids(self, marathon: Marathon) -> Iterable[str]:
         return [str(group.get("id")) for group in walk(Groups(marathon).show("/"))]
 
-    def definition(self, marathon: Marathon, name: str) -> Document:
-        return Groups(marathon).show(name)
-
     def version(self, marathon: Marathon, name: str, version: str) -> Document:
         return Groups(marathon).show(name, version)
 
@@ -97,17 +94,6 @@ class GroupKind(Kind):
         from marathon_cli.document.check import group_problems
 
         return group_problems(document, rules)
-
-    def add(self, marathon: Marathon, document: Document, *, force: bool) -> tuple[Document, Change | None]:
-        return {}, Groups(marathon).add(document, force=force)
-
-    def put(
-        self, marathon: Marathon, name: str, document: Document, *, force: bool, partial: bool = False
-    ) -> tuple[Document, Change | None]:
-        return {}, Groups(marathon).put(name, document, force=force)
-
-    def remove(self, marathon: Marathon, name: str, *, force: bool) -> Change | None:
-        return Groups(marathon).remove(name, force=force)
 
     def contents(self, marathon: Marathon, name: str) -> str:
         row = _row(Groups(marathon).show(name))
@@ -138,8 +124,7 @@ class GroupKind(Kind):
             if options.consent.dry_run:
                 show_steps(console, Groups(marathon).steps(name, document))
                 return
-            _, change = self.put(marathon, name, document, force=options.force)
-            assert change is not None
+            change = Groups(marathon).put(name, document, force=options.force)
         sentence = f"changes the group {name}"
         finish(console, marathon, change, self.targets(name), sentence, options.waiting, value={"id": name})
 

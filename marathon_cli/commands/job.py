@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from marathon_cli.api.jobs import EMBED, ENDED, Jobs, runs_of
 from marathon_cli.changes.changes import Waiting, wait_options
-from marathon_cli.clients.client import Change, Document, Marathon
+from marathon_cli.clients.marathon import EMBED, ENDED, Document, Jobs, Marathon, runs_of
 from marathon_cli.commands.kind import (
     Command,
     Kind,
@@ -29,7 +28,7 @@ from marathon_cli.document.definitions import without
 from marathon_cli.screen.durations import between
 from marathon_cli.screen.names import hints, nearest
 from marathon_cli.screen.output import Column, Table, say
-from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotFound, Problem, Refused, TimeIsUp
+from mesos_gpu.errors import BadInput, Conflict, NotFound, Problem, Refused, TimeIsUp
 from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
 
 if TYPE_CHECKING:
@@ -67,6 +66,7 @@ class JobKind(Kind):
     """Jobs."""
 
     name = "job"
+    api = Jobs
     columns = (
         Column("ID"),
         Column("GPUS", number=True),
@@ -111,9 +111,6 @@ class JobKind(Kind):
         found = [job for job in Jobs(marathon).all(history=True) if selects(terms, job.get("labels") or {})]
         return [job for job in found if job.get("schedules") or not scheduled]
 
-    def definition(self, marathon: Marathon, name: str) -> Document:
-        return Jobs(marathon).show(name)
-
     def rows(self, marathon: Marathon, documents: Sequence[Document]) -> list[Row]:
         now = datetime.now(timezone.utc)
         return [_row(job, now) for job in documents]
@@ -141,26 +138,6 @@ class JobKind(Kind):
         from mesos_gpu.marathon.definitions.app_schema import JOB as DEFINITION
 
         return DEFINITION.with_defaults(DEFINITION.clean(document))
-
-    def add(self, marathon: Marathon, document: Document, *, force: bool) -> tuple[Document, Change | None]:
-        """Create a job, then its schedules, which Metronome takes one by one; if one fails, remove the job again."""
-        jobs, schedules = Jobs(marathon), document.get("schedules") or []
-        job = jobs.add({key: value for key, value in document.items() if key != "schedules"})
-        try:
-            added = [jobs.add_schedule(str(job["id"]), schedule) for schedule in schedules]
-        except MesosGpuError:
-            jobs.remove(str(job["id"]), stop_runs=True)
-            raise
-        return ({**job, "schedules": added} if added else job), None
-
-    def put(
-        self, marathon: Marathon, name: str, document: Document, *, force: bool, partial: bool = False
-    ) -> tuple[Document, Change | None]:
-        return Jobs(marathon).put(name, document), None
-
-    def remove(self, marathon: Marathon, name: str, *, force: bool) -> Change | None:
-        Jobs(marathon).remove(name, stop_runs=force)
-        return None
 
     def remove_option(self, command: Command) -> Command:
         spellings = ("--stop-runs", "--stopCurrentJobRuns")
@@ -208,7 +185,7 @@ def add(console: Console, file: str | None, no_validate: bool, dry_run: bool) ->
         return
     marathon = console.marathon()
     with rules.explained(source, document, rules.OFFLINE, marathon.url):
-        job, _ = JOB.add(marathon, document, force=False)
+        job = Jobs(marathon).add(document).document
     schedules = len(job.get("schedules") or [])
     count = f" with {schedules} schedule{'s' if schedules != 1 else ''}" if schedules else ""
     sentence = f"Added {job['id']}{count}; `mesos-gpu job run {job['id']}` runs it now"

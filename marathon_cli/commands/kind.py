@@ -23,7 +23,7 @@ from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import BadInput, Conflict, Problem
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.client import Change, Document, Marathon
+    from marathon_cli.clients.marathon import Definitions, Document, Marathon
     from marathon_cli.document.check import Source
     from marathon_cli.document.properties import Property
     from mesos_gpu.marathon.definitions.app_settings import AppRules
@@ -40,6 +40,8 @@ class Kind:
 
     name: ClassVar[str]
     """The noun, such as `app`."""
+    api: ClassVar[type[Definitions]]
+    """The part of the API that has its definitions."""
     columns: ClassVar[Sequence[Column]]
     none: ClassVar[str]
     """What `list` reports, with the next step, if there is none."""
@@ -88,13 +90,9 @@ class Kind:
         """Return the ids of all."""
         return [str(one.get("id")) for one in self.documents(marathon, None)]
 
-    def definition(self, marathon: Marathon, name: str) -> Document:
-        """Return one definition as the server has it."""
-        raise NotImplementedError
-
     def status(self, marathon: Marathon, name: str) -> Document:
         """Return what `show` shows."""
-        return self.definition(marathon, name)
+        return self.api(marathon).show(name)
 
     def resolved(self, marathon: Marathon, name: str, text: str) -> str:
         """Return the version that a user's text means. Raises BadInput."""
@@ -142,20 +140,6 @@ class Kind:
 
     def with_defaults(self, document: Document, rules: AppRules) -> Document:
         """Return a valid definition with all defaults, by which two definitions are compared."""
-        raise NotImplementedError
-
-    def add(self, marathon: Marathon, document: Document, *, force: bool) -> tuple[Document, Change | None]:
-        """Create what a document defines; return it, if the server sends it, and the deployment."""
-        raise NotImplementedError
-
-    def put(
-        self, marathon: Marathon, name: str, document: Document, *, force: bool, partial: bool = False
-    ) -> tuple[Document, Change | None]:
-        """Change a definition; return it, if the server sends it, and the deployment. `partial` keeps other keys."""
-        raise NotImplementedError
-
-    def remove(self, marathon: Marathon, name: str, *, force: bool) -> Change | None:
-        """Remove it. `force` also ends what prevents that: a deployment, or the runs of a job."""
         raise NotImplementedError
 
     def remove_option(self, command: Command) -> Command:
@@ -211,13 +195,13 @@ class Kind:
             self.warn(marathon, {"id": name, **after})
         if not agreed(console, name, before, after, means, options.consent):
             return
-        if "version" in current and self.definition(marathon, name).get("version") != current["version"]:
+        if "version" in current and self.api(marathon).show(name).get("version") != current["version"]:
             # Marathon itself does not notice that another user has changed the definition in the meantime.
             raise Conflict(f"{name} was changed by another user meanwhile; nothing was done. Look at it and try again")
         with explained(edit.source, dict(edit.asked), OFFLINE, marathon.url):
-            document, change = self.put(marathon, name, body, force=options.force, partial=partial)
-        if change is None:
-            console.tell(f"Changed {name}", document, names=[name])
+            change = self.api(marathon).put(name, body, force=options.force, partial=partial)
+        if not self.deploys:
+            console.tell(f"Changed {name}", change.document, names=[name])
             return
         sentence = f"changes {name}: {means}"
         finish(console, marathon, change, self.targets(name), sentence, options.waiting, value={"id": name})
@@ -300,10 +284,10 @@ def remove_command(kind: Kind) -> click.Command:
             if kind.confirms and not yes:
                 _confirm_removal(wanted, inside)
             try:
-                change = kind.remove(marathon, wanted, force=force)
+                change = kind.api(marathon).remove(wanted, force=force)
             except Conflict as error:
                 raise kind.refused(error, force=force) from None
-        if change is None:
+        if not kind.deploys:
             console.tell(f"Removed {wanted}", {"id": wanted}, names=[wanted])
             return
         targets = kind.targets(wanted, gone=True)
@@ -326,7 +310,7 @@ def update_command(kind: Kind) -> click.Command:
         marathon = console.marathon()
         with kind.explained():
             with hints(wanted, lambda: kind.ids(marathon)):
-                current = kind.definition(marathon, wanted)
+                current = kind.api(marathon).show(wanted)
             kind.update(console, marathon, wanted, current, edit, options)
 
     properties = click.argument("properties", metavar="[KEY=VALUE]...", nargs=-1)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from marathon_cli.api.pods import Pods
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
-from marathon_cli.clients.client import Change, Document, Marathon
+from marathon_cli.clients.marathon import Document, Marathon, Pods
 from marathon_cli.commands.kind import (
     Kind,
     Row,
@@ -39,6 +38,7 @@ class PodKind(Kind):
     """Pods."""
 
     name = "pod"
+    api = Pods
     columns = (
         Column("ID"),
         Column("GPUS", number=True),
@@ -73,9 +73,6 @@ class PodKind(Kind):
         terms = parse_selector(label or "")
         return [pod for pod in Pods(marathon).statuses() if selects(terms, (pod.get("spec") or {}).get("labels") or {})]
 
-    def definition(self, marathon: Marathon, name: str) -> Document:
-        return Pods(marathon).show(name)
-
     def status(self, marathon: Marathon, name: str) -> Document:
         return Pods(marathon).status(name)
 
@@ -106,17 +103,6 @@ class PodKind(Kind):
         from mesos_gpu.marathon.definitions.pod import read_pod
 
         return read_pod(document, rules)
-
-    def add(self, marathon: Marathon, document: Document, *, force: bool) -> tuple[Document, Change | None]:
-        return Pods(marathon).add(document, force=force)
-
-    def put(
-        self, marathon: Marathon, name: str, document: Document, *, force: bool, partial: bool = False
-    ) -> tuple[Document, Change | None]:
-        return Pods(marathon).put(name, document, force=force)
-
-    def remove(self, marathon: Marathon, name: str, *, force: bool) -> Change | None:
-        return Pods(marathon).remove(name, force=force)
 
     def consequence(self, before: Document, after: Document) -> str:
         only_scaling = all(before.get(key) == after.get(key) for key in {*before, *after} if key != "scaling")
@@ -152,12 +138,12 @@ def add(console: Console, file: str | None, no_validate: bool, dry_run: bool, wa
         return
     try:
         with rules.explained(source, document, rules.OFFLINE, marathon.url):
-            pod, change = Pods(marathon).add(document, force=force)
+            change = Pods(marathon).add(document, force=force)
     except Conflict as error:
         if "already exists" in str(error):
             raise Conflict(f"{error}\n  `mesos-gpu pod update {document['id']} --file FILE` changes it") from None
         raise
-    wanted = str(pod.get("id"))
+    wanted = str(change.document.get("id"))
     finish(console, marathon, change, POD.targets(wanted), f"adds {wanted}", waiting, value={"id": wanted})
 
 
