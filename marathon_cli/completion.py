@@ -146,7 +146,7 @@ def _deployments(console: Console, _incomplete: str) -> Iterable[str]:
 
 
 def _groups(console: Console, incomplete: str) -> Iterable[str]:
-    from marathon_cli.api.groups import Groups
+    from marathon_cli.clients.marathon import Groups
 
     found, waiting = [], [Groups(console.marathon()).show("/")]
     while waiting:
@@ -158,14 +158,14 @@ def _groups(console: Console, incomplete: str) -> Iterable[str]:
 
 
 def _pods(console: Console, incomplete: str) -> Iterable[str]:
-    from marathon_cli.api.pods import Pods
+    from marathon_cli.clients.marathon import Pods
 
     ids = _ids(Pods(console.marathon()).statuses())
     return ids if incomplete.startswith("/") else [name.lstrip("/") for name in ids]
 
 
 def _jobs(console: Console, _incomplete: str) -> Iterable[str]:
-    from marathon_cli.api.jobs import Jobs
+    from marathon_cli.clients.marathon import Jobs
 
     return _ids(Jobs(console.marathon()).all())
 

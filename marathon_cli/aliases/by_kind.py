@@ -17,7 +17,7 @@ from marathon_cli.screen.output import say
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotFound, Refused
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
+    from marathon_cli.clients.marathon import Marathon
 
 _METAVAR = {"app": "APP", "pod": "POD", "job": "JOB", "task": "TASK"}
 
@@ -121,7 +121,7 @@ def _app(marathon: Marathon, name: str, known: list[str]) -> tuple[str, bool] | 
 
 
 def _pod(marathon: Marathon, name: str, known: list[str]) -> tuple[str, bool] | None:
-    from marathon_cli.api.pods import Pods
+    from marathon_cli.clients.marathon import Pods
 
     try:
         pods = {str(pod.get("id")): pod for pod in Pods(marathon).statuses()}
@@ -133,7 +133,7 @@ def _pod(marathon: Marathon, name: str, known: list[str]) -> tuple[str, bool] | 
 
 
 def _job(marathon: Marathon, name: str, known: list[str]) -> tuple[str, bool] | None:
-    from marathon_cli.api.jobs import Jobs
+    from marathon_cli.clients.marathon import Jobs
 
     try:
         jobs = {str(job.get("id")): job for job in Jobs(marathon).all()}

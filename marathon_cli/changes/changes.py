@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -11,12 +10,11 @@ import click
 
 from marathon_cli.console.console import Console
 from marathon_cli.screen.numbers import Number
-from marathon_cli.screen.output import say
 from mesos_gpu.errors import TimeIsUp
 
 if TYPE_CHECKING:
     from marathon_cli.changes.change_target import ChangeTarget
-    from marathon_cli.clients.client import Change, Marathon
+    from marathon_cli.clients.marathon import Change, Marathon
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -64,27 +62,6 @@ def force_option(command: Command) -> Command:
     )
 
 
-class Consent(NamedTuple):
-    """Whether a change is only shown, shown also where nobody is asked, and made without asking."""
-
-    dry_run: bool = False
-    diff: bool = False
-    yes: bool = False
-
-
-def update_options(command: Command) -> Command:
-    """Let a command take --dry-run, --diff and --yes; it gets them as `consent`."""
-
-    @wraps(command)
-    def inner(*args: Any, dry_run: bool, diff: bool, yes: bool, **others: Any) -> Any:
-        return command(*args, consent=Consent(dry_run, diff, yes), **others)
-
-    click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(inner)
-    click.option("--diff", is_flag=True, help="Show the changes even when no question is asked.")(inner)
-    click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")(inner)
-    return inner  # type: ignore[return-value]
-
-
 def finish(
     console: Console,
     marathon: Marathon,
@@ -119,19 +96,3 @@ def finish(
             raise
         lead_back(console, marathon, change, targets, waiting.timeout_s, error)
     console.goes_on = ""
-
-
-def confirm(lines: Sequence[str], consequence: str, *, diff: bool, yes: bool) -> bool:
-    """Show a difference, and ask whether to go on where somebody can answer. Return whether to go on."""
-    ask = not yes and sys.stdin.isatty() and sys.stderr.isatty()
-    if ask or diff:
-        show_difference(lines)
-        say(f"This means: {consequence}.")
-    return not ask or click.confirm("Go on?", default=False, err=True)
-
-
-def show_difference(lines: Sequence[str]) -> None:
-    """Print the lines of a diff to stderr, in colours on a terminal."""
-    for line in lines:
-        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-        click.secho(line, fg=colour, err=True)

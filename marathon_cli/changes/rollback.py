@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from marathon_cli.api.apps import Apps
-from marathon_cli.api.cluster import Deployments
 from marathon_cli.changes.change_target import ChangeTarget
 from marathon_cli.changes.wait import KeepsFailing, wait_for
-from marathon_cli.clients.client import Change, Marathon
+from marathon_cli.clients.marathon import Apps, Change, Marathon
 from marathon_cli.console.console import Console
 from marathon_cli.screen.output import say
 from mesos_gpu.errors import Conflict, NotFound, TimeIsUp
@@ -51,7 +49,7 @@ def lead_back(
 def _deployment_back(marathon: Marathon, deployment_id: str) -> Change | None:
     """Have Marathon roll a deployment back; None when it is over by now. Raises Unavailable, Refused."""
     try:
-        return Deployments(marathon).roll_back(deployment_id)
+        return marathon.roll_back(deployment_id)
     except NotFound:
         return None
 
@@ -69,6 +67,6 @@ def _app_back(marathon: Marathon, change: Change, targets: Sequence[ChangeTarget
         newest, *older = apps.versions(name)
         if newest != change.version:
             return None
-        return apps.put(name, {"version": older[0]}, force=False) if older else apps.remove(name, force=False)
+        return apps.put(name, {"version": older[0]}, partial=True) if older else apps.remove(name)
     except (NotFound, ValueError):
         return None

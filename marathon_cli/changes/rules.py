@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from marathon_cli.clients.client import InvalidForServer, Marathon
+from marathon_cli.clients.marathon import InvalidForServer, Marathon
 from marathon_cli.document import check
 from mesos_gpu.errors import BadInput, MesosGpuError, Problem
 from mesos_gpu.marathon.definitions.app_rules import role_hint

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from marathon_cli.api.pods import Pods
 from marathon_cli.changes.change_target import ChangeTarget
 from marathon_cli.changes.failing import Failures
 from marathon_cli.changes.rollout import (
@@ -21,7 +20,7 @@ from marathon_cli.changes.rollout import (
     targets_of,
     waits_for_offers,
 )
-from marathon_cli.clients.client import Change, Marathon
+from marathon_cli.clients.marathon import Change, Marathon, Pods
 from marathon_cli.screen.screen import Screen
 from mesos_gpu.errors import Conflict, NotFound, TimeIsUp, Unavailable
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mesos_gpu.errors import MesosGpuError
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
+    from marathon_cli.clients.marathon import Marathon
     from marathon_cli.clients.sandbox import Mesos
     from mesos_gpu.mesos.clients.agents import Agent
 

@@ -18,7 +18,7 @@ from marathon_cli.connection.no_answer import NoAnswer
 from mesos_gpu.errors import MesosGpuError
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
+    from marathon_cli.clients.marathon import Marathon
     from marathon_cli.connection.transport import Answer
 
 STATUS = "status_update_event"

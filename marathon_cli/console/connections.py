@@ -17,7 +17,7 @@ from marathon_cli.screen.output import say
 from mesos_gpu.errors import BadInput, Unavailable
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
+    from marathon_cli.clients.marathon import Marathon
     from marathon_cli.clients.sandbox import Mesos
 
 
@@ -56,7 +56,7 @@ class Connections:
 
     def marathon(self) -> Marathon:
         """Return a client of Marathon. Raises Unavailable when none is named and no box runs, BadInput."""
-        from marathon_cli.clients.client import Marathon
+        from marathon_cli.clients.marathon import Marathon
 
         named, access = self.settings.marathon(), self.access
         if named is not None:

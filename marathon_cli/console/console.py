@@ -17,7 +17,7 @@ from marathon_cli.screen.output import DEFAULT, Output, Table, render, say
 from mesos_gpu.errors import Unavailable
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
+    from marathon_cli.clients.marathon import Marathon
     from marathon_cli.clients.sandbox import Mesos
     from marathon_cli.console.connections import Connections
 

@@ -6,7 +6,7 @@ import difflib
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -101,25 +101,17 @@ def _comma_too_many(text: str, at: int) -> int | None:
     return before - 1 if text[before - 1 : before] == "," and behind in ("}", "]") and behind else None
 
 
-def check_app(source: Source, document: Any, rules: AppRules) -> dict[str, Any]:
-    """Return the canonical app. Raises BadInput with every problem found: unknown keys, values, contradictions."""
-    from mesos_gpu.marathon.definitions.app import read_app
-    from mesos_gpu.marathon.why.problems import app_problems
-
-    if problems := [*_duplicates(source), *app_problems(document, rules)]:
-        raise BadInput(report(source, problems))
-    return read_app(document, rules)
+def refuse_problems(source: Source, problems: Iterable[Problem]) -> None:
+    """Raise BadInput for these problems of a document, and for keys that its source has twice."""
+    if found := [*_duplicates(source), *problems]:
+        raise BadInput(report(source, found))
 
 
-def check_group(source: Source, document: Any, rules: AppRules) -> None:
-    """Check a group with all the apps in it, each named. Raises BadInput with every problem found."""
-    problems = _duplicates(source)
-    if isinstance(document, dict):
-        problems += _group_problems(document, rules, "", "/")
-    else:
-        problems.append(Problem("/", "error.expected.jsobject", "a group is an object in { }"))
-    if problems:
-        raise BadInput(report(source, problems))
+def group_problems(document: Any, rules: AppRules) -> list[Problem]:
+    """Return the problems of a group and of all apps and pods in it; their messages name the app or pod."""
+    if not isinstance(document, Mapping):
+        return [Problem("/", "error.expected.jsobject", "a group is an object in { }")]
+    return list(_group_problems(document, rules, "", "/"))
 
 
 def _group_problems(group: Mapping[str, Any], rules: AppRules, path: str, base: str) -> Iterator[Problem]:
@@ -165,30 +157,6 @@ def _moved(path: str, problem: Problem) -> Problem:
     """Return a problem of a part of a document as one of the whole."""
     inner = f"/{problem.key}" if problem.path == "/" and problem.key else problem.path
     return replace(problem, path=path + ("" if inner == "/" and path else inner), key=None)
-
-
-def check_pod(source: Source, document: Any, rules: AppRules) -> dict[str, Any]:
-    """Return the pod as it was given. Raises BadInput with every problem found."""
-    from mesos_gpu.marathon.why.problems import pod_problems
-
-    if problems := [*_duplicates(source), *pod_problems(document, rules)]:
-        raise BadInput(report(source, problems))
-    return dict(document)
-
-
-def check_job(source: Source, document: Any) -> dict[str, Any]:
-    """Return the job as it was given. Raises BadInput with every problem of its shape."""
-    from mesos_gpu.marathon.why.problems import job_problems
-
-    if problems := [*_duplicates(source), *job_problems(document)]:
-        raise BadInput(report(source, problems))
-    return dict(document)
-
-
-def refuse_duplicates(source: Source) -> None:
-    """Raise BadInput for keys that are there twice."""
-    if problems := _duplicates(source):
-        raise BadInput(report(source, problems))
 
 
 def _duplicates(source: Source) -> list[Problem]:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeVar
 
-from marathon_cli.api.apps import Apps
 from marathon_cli.changes.rollout import id_of, reasons_of
-from marathon_cli.clients.client import Marathon
+from marathon_cli.clients.marathon import Apps, Marathon
 from marathon_cli.clients.news import STATUS, News
 from marathon_cli.clients.sandbox import Mesos, Sandbox
 from marathon_cli.oneoff.oneoff import NEVER_AGAIN_S, exit_status, status_of_all, task_of
@@ -146,7 +145,7 @@ class OneOff:
         apps = Apps(self.marathon)
         try:
             if keep:
-                apps.put(f"/{self.name}", {"instances": 0}, force=True)
+                apps.put(f"/{self.name}", {"instances": 0}, force=True, partial=True)
             else:
                 apps.remove(f"/{self.name}", force=True)
         except NotFound:

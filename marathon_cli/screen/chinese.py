@@ -112,7 +112,9 @@ CHINESE: Mapping[str, str] = {
     "text": "文本",
     "the text {text}": "文本 {text}",
     "write {text} without quotes": "去掉引号，写成 {text}",
-    "GPUs are given out whole and never shared: write {count}": "GPU 只能整个分配，不能共享：写成 {count}",
+    "write {count} for whole GPUs; to share a GPU, set `gpuShare` or use `mesos-gpu run --gpu-mem`": (
+        "独占整个 GPU 请写成 {count}；与其他任务共享 GPU 请设置 `gpuShare`，或使用 `mesos-gpu run --gpu-mem`"
+    ),
     "key `{key}` is there twice": "键 `{key}` 出现了两次",
     "keep one of them": "只保留一个",
     "{file}: no such file": "{file}：文件不存在",

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from marathon_cli.api.pods import Pods
 from marathon_cli.clients.cluster import Cluster, owners
+from marathon_cli.clients.marathon import Pods
 from marathon_cli.show.gpu_lines import NO_ANSWER, GpuLine, gpu_lines, group_of, pod_gpus, untold
 from mesos_gpu.errors import MesosGpuError, NotFound
 from mesos_gpu.mesos.clients.agents import Agent, names
 from mesos_gpu.mesos.shares.cgpu import MEM_CONTAINER
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
+    from marathon_cli.clients.marathon import Marathon
 
 
 class GpuView:

@@ -16,7 +16,7 @@ from mesos_gpu.mesos.units import MIB
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from marathon_cli.clients.client import Marathon
+    from marathon_cli.clients.marathon import Marathon
     from marathon_cli.connection.http import HttpClient
 
 LINE_EVERY_S = 5.0

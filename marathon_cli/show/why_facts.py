@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from marathon_cli.api.jobs import Jobs
-from marathon_cli.api.plan import smallest_change
 from marathon_cli.clients.cluster import Cluster, owners
+from marathon_cli.clients.marathon import Jobs, smallest_change
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused
 from mesos_gpu.marathon.why.facts import Judging, of_app
 from mesos_gpu.marathon.why.failure import pod_document
@@ -16,7 +15,7 @@ from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.wish import Wish, wish_of
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
+    from marathon_cli.clients.marathon import Marathon
     from mesos_gpu.mesos.clients.agents import Agent
 
 

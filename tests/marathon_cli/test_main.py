@@ -127,7 +127,7 @@ def test_ctrl_c_is_one_line_that_says_what_goes_on(run: Run, monkeypatch: pytest
         click.get_current_context().ensure_object(Console).goes_on = "deployment d-1 continues"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("marathon_cli.clients.client.Marathon.apps", interrupted)
+    monkeypatch.setattr("marathon_cli.clients.marathon.Marathon.apps", interrupted)
     result = run("app", "list")
     assert (result.exit_code, result.stderr) == (130, "mesos-gpu: interrupted; deployment d-1 continues\n")
 
@@ -167,7 +167,7 @@ def test_our_own_bug_is_exit_status_3_without_a_traceback(
     def broken(*_: object, **__: object) -> None:
         raise KeyError("oops")
 
-    monkeypatch.setattr("marathon_cli.clients.client.Marathon.apps", broken)
+    monkeypatch.setattr("marathon_cli.clients.marathon.Marathon.apps", broken)
     result = run("app", "list")
     assert (result.exit_code, result.stderr) == (3, golden)
     assert "Traceback" in run("--debug", "app", "list").stderr

@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from marathon_cli.api.cluster import Deployments
 from marathon_cli.changes.changes import Waiting, finish, wait_options
 from marathon_cli.changes.rollout import targets_of
 from marathon_cli.changes.wait import wait_for
-from marathon_cli.clients.client import Change, Marathon
+from marathon_cli.clients.marathon import Change, Marathon
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.names import app_id, nearest
@@ -83,7 +82,7 @@ def rollback(console: Console, deployment_id: str, waiting: Waiting) -> None:
     """Stop a deployment and restore its apps as they were before it."""
     marathon = console.marathon()
     found = _find(marathon, deployment_id)
-    change = Deployments(marathon).roll_back(str(found["id"]))
+    change = marathon.roll_back(str(found["id"]))
     finish(console, marathon, change, (), f"rolls back {found['id']}", waiting)
 
 
@@ -96,7 +95,7 @@ def stop(console: Console, deployment_id: str) -> None:
     """Stop a deployment and leave everything as it is now."""
     marathon = console.marathon()
     found = _find(marathon, deployment_id)
-    Deployments(marathon).stop(str(found["id"]))
+    marathon.stop_deployment(str(found["id"]))
     affected = ", ".join(_affected(found))
     console.tell(f"Stopped {found['id']}; {affected} stay as they are now", {"id": found["id"]}, names=[found["id"]])
 

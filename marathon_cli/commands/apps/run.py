@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from marathon_cli.api.apps import Apps
 from marathon_cli.clients import detach_keys
+from marathon_cli.clients.marathon import Apps
 from marathon_cli.clients.news import News
 from marathon_cli.clients.sandbox import Mesos
 from marathon_cli.commands.apps.run_words import (

@@ -33,8 +33,7 @@ def fragments(console: Console) -> None:
     Of GPUs that tasks share it is their memory, card by card. Below it stand the fewest tasks to move that would make
     such GPUs usable, and where to; nothing is done about it.
     """
-    from marathon_cli.api.jobs import Jobs
-    from marathon_cli.api.pods import Pods
+    from marathon_cli.clients.marathon import Jobs, Pods
     from mesos_gpu.marathon.why.fragments import fragments as found_on
     from mesos_gpu.marathon.why.fragments import sizes_of
     from mesos_gpu.marathon.why.moves import movable_of, plan_moves

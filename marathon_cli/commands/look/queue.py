@@ -7,10 +7,8 @@ from typing import Any
 
 import click
 
-from marathon_cli.api.cluster import Cluster
-from marathon_cli.api.jobs import Jobs
 from marathon_cli.changes.rollout import id_of, reasons_of
-from marathon_cli.clients.client import Marathon
+from marathon_cli.clients.marathon import Jobs, Marathon
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.names import app_id
@@ -53,10 +51,10 @@ REASONS = (
 def list_queue(console: Console) -> None:
     """List what waits to be launched: apps, pods, and runs of jobs."""
     marathon = console.marathon()
-    cluster, jobs = Cluster(marathon), Jobs(marathon)
+    jobs = Jobs(marathon)
 
     def look() -> None:
-        found = sorted([*cluster.queue(), *_runs(jobs)], key=id_of)
+        found = sorted([*marathon.queue(), *_runs(jobs)], key=id_of)
         console.show(
             found, table=lambda: Table(_LIST, [_row(item) for item in found]), names=[*map(id_of, found)], none=_NONE
         )
@@ -117,13 +115,13 @@ def details(console: Console, name: str) -> None:
 def reset(console: Console, name: str) -> None:
     """Launch APP at once, whatever delay its failures have led to."""
     wanted = app_id(name)
-    Cluster(console.marathon()).reset_delay(wanted)
+    console.marathon().reset_delay(wanted)
     console.tell(f"Delay on [{wanted}] has been reset", {"id": wanted}, names=[wanted])
 
 
 def _find(marathon: Marathon, name: str, *, last_offers: bool = False) -> Mapping[str, Any]:
     wanted = app_id(name)
-    queue = Cluster(marathon).queue(last_offers=last_offers)
+    queue = marathon.queue(last_offers=last_offers)
     for item in queue:
         if id_of(item) == wanted:
             return item

@@ -54,7 +54,7 @@ def usage(console: Console, name: str | None, since: str, by: str) -> None:
     GPU-EFF is how busy the GPUs were while they were held, GPU-IDLE the part of the time in which they did nothing at
     all; CPU-EFF, MAXRSS and REQMEM are as in Slurm's seff. Hours are whole: the first is that in which TIME is.
     """
-    from marathon_cli.api.usage import usage as asked
+    from marathon_cli.clients.marathon import usage as asked
     from mesos_gpu.marathon.definitions.timestamps import timestamp
 
     from_s = ago(since, time.time())

@@ -30,7 +30,7 @@ def when(console: Console, name: str) -> None:
     Runs of jobs are taken to end after as long as earlier runs took, or as long as they may (maxRuntimeSeconds); apps
     run on. Marathon lets time pass on a copy of what there is now. APP may be a pod or a job.
     """
-    from marathon_cli.api.plan import when as asked
+    from marathon_cli.clients.marathon import when as asked
 
     found = asked(console.marathon(), name)
     if console.form not in ("table", "wide"):

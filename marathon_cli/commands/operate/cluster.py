@@ -6,7 +6,6 @@ import time
 
 import click
 
-from marathon_cli.api.cluster import Cluster
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Table, columns
@@ -37,7 +36,7 @@ def ping(console: Console) -> None:
     """Check that Marathon answers."""
     marathon = console.marathon()
     begun = time.monotonic()
-    said = Cluster(marathon).ping()
+    said = marathon.ping()
     took_ms = round((time.monotonic() - begun) * 1000, 1)
     if said != "pong":
         raise ProtocolError(f"{marathon.url} does not answer as a Marathon does: {said[:60]!r}, not pong")
@@ -50,7 +49,7 @@ def ping(console: Console) -> None:
 @pass_console
 def show_leader(console: Console) -> None:
     """Print host and port of the leading Marathon."""
-    leader = Cluster(console.marathon()).leader()
+    leader = console.marathon().leader()
     console.tell(leader, {"leader": leader}, names=[leader])
 
 
@@ -60,7 +59,7 @@ def show_leader(console: Console) -> None:
 @pass_console
 def delete_leader(console: Console) -> None:
     """Have the leading Marathon step down, so that another one leads."""
-    said = Cluster(console.marathon()).abdicate()
+    said = console.marathon().abdicate()
     console.tell(said, {"message": said}, names=[])
 
 
@@ -72,7 +71,7 @@ def list_plugins(console: Console) -> None:
     """List the plugins that Marathon runs."""
     marathon = console.marathon()
     try:
-        found = Cluster(marathon).plugins()
+        found = marathon.plugins()
     except (NotFound, Refused) as error:
         raise NotFound(f"the Marathon at {marathon.url} does not list plugins ({error})") from None
     rows = [[item.get("id"), item.get("implementation"), item.get("plugin")] for item in found]

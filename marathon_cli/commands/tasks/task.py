@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from marathon_cli.api.pods import Pods
-from marathon_cli.clients.client import Marathon
+from marathon_cli.clients.marathon import Marathon, Pods
 from marathon_cli.clients.master_tasks import tasks_of
 from marathon_cli.clients.task_names import TaskRef, matching, short_ids
 from marathon_cli.console.console import Console, pass_console

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from marathon_cli.api.apps import Tasks
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
 from marathon_cli.clients.task_names import SHORTEST
 from marathon_cli.console.console import Console, pass_console
@@ -54,11 +53,11 @@ def kill(
     there = marathon.tasks()
     ids = list(dict.fromkeys(str(_find(there, word)["id"]) for word in task_ids))
     if and_scale:
-        change = Tasks(marathon).kill_and_scale(ids, force=force)
+        change = marathon.kill_tasks_and_scale(ids, force=force)
         sentence = f"ends {', '.join(ids)} and lowers the instances of their apps"
         finish(console, marathon, change, (), sentence, waiting, value={"tasks": ids})
         return
-    killed = Tasks(marathon).kill(ids, wipe=wipe)
+    killed = marathon.kill_tasks(ids, wipe=wipe)
     if not killed:
         raise NotFound(f"none of {', '.join(ids)} is there any more")
     console.tell(f"Killed tasks: {', '.join(killed)}", {"tasks": killed}, names=killed)

@@ -11,10 +11,8 @@ from typing import NamedTuple
 
 import click
 
-from marathon_cli.api.jobs import Jobs
-from marathon_cli.changes.metronome import ENDED, runs_of
 from marathon_cli.changes.rollout import failure_text
-from marathon_cli.clients.client import Marathon
+from marathon_cli.clients.marathon import ENDED, Jobs, Marathon, runs_of
 from marathon_cli.clients.sandbox import Mesos
 from marathon_cli.clients.task_names import TaskRef, matching
 from marathon_cli.console.console import Console, pass_console

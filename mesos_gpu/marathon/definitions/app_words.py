@@ -64,8 +64,9 @@ def _type_problem(path: str, name: str, wanted: str, found: Any) -> Problem:
     advice = None
     if wanted == "integer" and is_number:
         code = "error.expected.int"
-        if path == "/gpus" and 0 < found < 1024:
-            advice = f"GPUs are given out whole and never shared: write {math.ceil(found)}"
+        if name == "gpus" and 0 < found < 1024:
+            whole = math.ceil(found)
+            advice = f"write {whole} for whole GPUs; to share a GPU, set `gpuShare` or use `mesos-gpu run --gpu-mem`"
         elif abs(found) >= 2**31:
             kind = "a whole number below 2147483648"
     elif wanted in ("integer", "number") and isinstance(found, str) and _is_number(found):

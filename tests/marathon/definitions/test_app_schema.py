@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.definitions.app_schema import APP
+from mesos_gpu.marathon.definitions.app_schema import APP, JOB, POD
+from mesos_gpu.marathon.definitions.document_schema import DocumentSchema
 from tests.support.golden import Golden
 
 UNKNOWN = [
@@ -84,3 +85,18 @@ def test_a_free_object_may_be_as_deep_as_it_likes() -> None:
 def test_a_wrong_value_comes_with_advice(document: dict[str, Any], golden: Golden) -> None:
     (problem,) = APP.shape_problems({"id": "a", **document})
     assert problem.suggestion == golden
+
+
+@pytest.mark.parametrize(
+    ("schema", "document"),
+    [
+        (APP, {"id": "a", "gpus": 0.5}),
+        (POD, {"id": "a", "containers": [{"name": "c", "resources": {"cpus": 1, "mem": 32, "gpus": 0.5}}]}),
+        (JOB, {"id": "a", "run": {"cpus": 1, "mem": 32, "disk": 0, "gpus": 0.5}}),
+    ],
+)
+def test_half_a_gpu_is_refused_with_the_ways_to_share_one(schema: DocumentSchema, document: dict[str, Any]) -> None:
+    (problem,) = schema.shape_problems(document)
+    assert problem.path.endswith("/gpus")
+    assert problem.suggestion is not None
+    assert {"`gpuShare`", "--gpu-mem`"} <= set(problem.suggestion.split())

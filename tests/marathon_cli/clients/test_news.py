@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from marathon_cli.clients.client import Marathon
+from marathon_cli.clients.marathon import Marathon
 from marathon_cli.clients.news import KINDS, News
 from tests.support.marathon_cli.scripted_server import Answer, ScriptedServer
 

@@ -9,7 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.document.check import Source, check_app, check_group, parse, read_source, report
+from marathon_cli.commands.app import APP
+from marathon_cli.commands.group import GROUP as GROUPS
+from marathon_cli.document.check import Source, parse, read_source, report
 from marathon_cli.document.yaml_text import read_yaml, write_yaml
 from mesos_gpu.errors import BadInput, Problem
 from mesos_gpu.marathon.definitions.app import AppRules
@@ -19,7 +21,7 @@ from tests.support.golden import Golden
 def refused(text: str, rules: AppRules | None = None) -> str:
     source = Source("app.json", text)
     with pytest.raises(BadInput) as caught:
-        check_app(source, parse(source), rules or AppRules())
+        APP.check(source, parse(source), rules or AppRules())
     return str(caught.value)
 
 
@@ -111,7 +113,8 @@ def test_a_document_that_is_no_object_is_refused(golden: Golden) -> None:
 
 def test_a_good_app_comes_back_canonical() -> None:
     source = Source("app.json", '{"id": "a", "cmd": "x", "gpus": 1}')
-    assert check_app(source, parse(source), AppRules())["id"] == "/a"
+    APP.check(source, parse(source), AppRules())
+    assert APP.with_defaults(parse(source), AppRules())["id"] == "/a"
 
 
 def test_one_problem_is_not_called_problems(golden: Golden) -> None:
@@ -134,7 +137,8 @@ constraints:
 
 def test_an_app_in_yaml_is_the_same_app() -> None:
     source = Source("app.yaml", YAML)
-    app = check_app(source, parse(source), AppRules())
+    APP.check(source, parse(source), AppRules())
+    app = APP.with_defaults(parse(source), AppRules())
     assert (app["id"], app["gpus"], app["cmd"]) == ("/train", 2, "nvidia-smi\nsleep 5\n")
     assert app["env"] == {"MODE": "yes", "COUNTRY": "NO"}
     assert app["constraints"] == [["gpu_model", "LIKE", "NVIDIA-H200.*"]]
@@ -144,7 +148,7 @@ def test_what_is_wrong_with_yaml_has_its_line_and_column(golden: Golden) -> None
     text = YAML.replace("gpus: 2", "gpus: 0.5\ngpuz: 1").replace('"NO"', "NO, PORT: 80") + "id: again\n"
     source = Source("app.yaml", text)
     with pytest.raises(BadInput) as caught:
-        check_app(source, parse(source), AppRules())
+        APP.check(source, parse(source), AppRules())
     said = str(caught.value)
     assert said == golden
     assert "app.yaml:6:1: /gpus: " in said
@@ -232,20 +236,20 @@ def test_every_app_of_a_group_is_checked_and_named(golden: Golden) -> None:
     )
     source = Source("group.json", text)
     with pytest.raises(BadInput) as caught:
-        check_group(source, parse(source), AppRules())
+        GROUPS.check(source, parse(source), AppRules())
     lines = str(caught.value).splitlines()
     assert lines[0] == golden
     assert lines[1] == golden
     assert lines[3] == golden
     assert lines[5] == golden
-    check_group(Source("g", json.dumps(GROUP)), GROUP, AppRules())
+    GROUPS.check(Source("g", json.dumps(GROUP)), GROUP, AppRules())
 
 
 def test_every_pod_of_a_group_is_checked_and_named(golden: Golden) -> None:
     pod = {"id": "pair", "containers": [{"name": "a", "resources": {"cpus": 1, "mem": 32, "gpuz": 1}}]}
     document = {"id": "prod", "pods": [pod]}
     with pytest.raises(BadInput) as caught:
-        check_group(Source("g.json", json.dumps(document)), document, AppRules())
+        GROUPS.check(Source("g.json", json.dumps(document)), document, AppRules())
     assert str(caught.value) == golden
 
 
@@ -253,4 +257,4 @@ def test_every_pod_of_a_group_is_checked_and_named(golden: Golden) -> None:
 def test_what_is_no_group_is_refused(document: Any) -> None:
     source = Source("g.json", json.dumps(document))
     with pytest.raises(BadInput):
-        check_group(source, document, AppRules())
+        GROUPS.check(source, document, AppRules())

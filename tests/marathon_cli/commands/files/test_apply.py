@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.changes.applying import same
+from marathon_cli.commands.apply import same
 from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer
 

@@ -86,7 +86,7 @@ def test_a_run_is_waited_for_and_its_outcome_is_the_exit_status(
     going = {**JOB, "activeRuns": [{"id": "r9", "status": "ACTIVE"}]}
     ended = {**JOB, "activeRuns": [], "history": ends}
     metronome.on("GET", "/v1/jobs/train", [Answer(200, JOB), Answer(200, going), Answer(200, ended)])
-    monkeypatch.setattr("marathon_cli.commands.jobs.job_run.PAUSE_S", 0)
+    monkeypatch.setattr("marathon_cli.commands.job.PAUSE_S", 0)
     result = run("job", "run", "train", "--wait")
     assert result.exit_code == status
     assert result.stdout == "Started run r9 of train\n"

@@ -1,1 +1,0 @@
-"""Commands about files that define several things of any kind."""

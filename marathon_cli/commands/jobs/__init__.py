@@ -1,1 +1,0 @@
-"""`job` and its schedules."""
