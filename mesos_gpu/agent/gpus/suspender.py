@@ -14,11 +14,11 @@ from typing import Protocol
 
 import msgspec
 
-from mesos_gpu.agent.gpus.suspension import Book, Phase, Step, Suspension, after_crash, parked, stepped
 from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
 from mesos_gpu.gpu.cuda_checkpoints import State
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.isolator.suspension import Book, Phase, Step, Suspension, after_crash, parked, stepped
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.simulated.peers import owner_of
 

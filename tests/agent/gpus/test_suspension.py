@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.agent.gpus.suspender import Suspender
-from mesos_gpu.agent.gpus.suspension import NEXT, Phase, Step, Suspension, after_crash, moves, parked, stepped
 from mesos_gpu.errors import BadInput, Conflict, DeviceError, MesosGpuError, NotEnoughGpus, NotFound, Unavailable
 from mesos_gpu.gpu.cuda_checkpoints import State
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.isolator.suspension import NEXT, Phase, Step, Suspension, after_crash, moves, parked, stepped
 from mesos_gpu.mesos.ids import ContainerId
 from tests.support.golden import Golden
 
