@@ -145,13 +145,6 @@ class DriverListing(Struct, frozen=True):
     gpus: frozenset[Gpu]
 
 
-class ReadRecords(Struct, frozen=True):
-    """The records of containers were read at start; `claimed` GPUs are about to be leased and are not theirs."""
-
-    containers: Mapping[ContainerId, frozenset[HeldGpu]]
-    claimed: frozenset[Gpu] = frozenset()
-
-
 class ReadShares(Struct, frozen=True):
     """The records of shares were read at start."""
 
@@ -170,6 +163,16 @@ class Allocate(Struct, frozen=True):
     holder: Holder
     gpus: frozenset[Gpu]
     lost: frozenset[HeldGpu] = frozenset()
+
+
+class ReadRecords(Struct, frozen=True):
+    """The records of containers were read at start. What leases have or claim is not theirs.
+
+    `claims` are leases of an earlier process: they get GPUs that containers on record can open, too.
+    """
+
+    containers: Mapping[ContainerId, frozenset[HeldGpu]]
+    claims: tuple[Allocate, ...] = ()
 
 
 class Deallocate(Struct, frozen=True):
@@ -461,15 +464,19 @@ def _next_holding(ledger: Ledger, event: HolderEvent, has: Holding) -> Holding |
 
 
 def _check_free(ledger: Ledger, event: Allocate) -> None:
-    """Refuse GPUs that have a holder or do not exist. Raises Conflict."""
-    if event.holder.kind is HolderKind.LEASE and event.holder in ledger.holdings:
-        raise Conflict(f"GPUs are leased under the name {event.holder.id} already")
+    """Refuse GPUs that have a holder, do not exist, or can be opened by another. Raises Conflict, BadInput."""
+    _check_lease(ledger, event)
     if event.gpus and ledger.of(event.holder).share is not None:
         raise BadInput(f"container {event.holder.id} shares GPUs and cannot be given whole ones")
     closed = ledger.blocked
-    missing = [gpu for gpu in event.gpus - ledger.free] + [gpu for gpu in event.gpus if gpu.uuid in closed]
+    missing = (event.gpus - ledger.free).union(gpu for gpu in event.gpus if gpu.uuid in closed)
     if missing:
         raise Conflict(f"GPUs {_names(missing)} are not available")
+
+
+def _check_lease(ledger: Ledger, event: Allocate) -> None:
+    if event.holder.kind is HolderKind.LEASE and event.holder in ledger.holdings:
+        raise Conflict(f"GPUs are leased under the name {event.holder.id} already")
 
 
 def _check_share(ledger: Ledger, event: AllocateShare, has: Holding) -> None:
@@ -505,10 +512,15 @@ def _on_listing(ledger: Ledger, listed: frozenset[Gpu]) -> Ledger:
 
 
 def _on_records(ledger: Ledger, event: ReadRecords) -> Ledger:
-    """Return the ledger with what the containers on record can open; GPUs of leases are not theirs."""
+    """Return the ledger with what leases claim, and what the containers on record can open of the other GPUs."""
     leases = {one: has for one, has in ledger.holdings.items() if one.kind is HolderKind.LEASE}
-    outside = event.claimed.union(*(has.gpus for has in leases.values()))
-    held = settle(event.containers, ledger.gpus - outside)
+    for claim in event.claims:
+        _check_lease(ledger, claim)
+        missing = claim.gpus - ledger.gpus.difference(*(has.gpus for has in leases.values()))
+        if missing:
+            raise Conflict(f"GPUs {_names(missing)} are not available")
+        leases[claim.holder] = Holding(claim.gpus, claim.lost)
+    held = settle(event.containers, ledger.gpus.difference(*(has.gpus for has in leases.values())))
     found: dict[Holder, Holding] = {}
     given: set[Gpu] = set()
     for one, was in sorted(event.containers.items()):

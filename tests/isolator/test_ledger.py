@@ -249,8 +249,12 @@ def test_records_follow_each_change_of_what_a_holder_has() -> None:
 
 def test_records_are_read_after_leases_which_keep_what_they_have() -> None:
     records = {ContainerId("a"): frozenset(map(HeldGpu.of, some(0, 1)))}
-    ledger = after(Allocate(K, some(0)), ReadRecords(records, claimed=some(1)))
-    assert (ledger.of(K).gpus, ledger.of(A).gpus) == (some(0), frozenset())
+    other = lease("l")
+    ledger = after(Allocate(K, some(0)), ReadRecords(records), ReadRecords(records, (Allocate(other, some(1)),)))
+    assert (ledger.of(K).gpus, ledger.of(other).gpus, ledger.of(A).gpus) == (some(0), some(1), frozenset())
+    for refused in (Allocate(K, some(2)), Allocate(lease("m"), some(0)), Allocate(lease("m"), frozenset({SHARED}))):
+        with pytest.raises(Conflict):
+            handle(ledger, ReadRecords(records, (refused,)))
     assert {was.uuid for was in ledger.of(A).lost} == {"GPU-0", "GPU-1"}
     taken_up = after(
         ReadRecords(records),
