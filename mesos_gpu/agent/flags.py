@@ -98,6 +98,12 @@ FLAGS: Sequence[Flag] = (
         f"How simulated GPUs are connected: as in a machine of {', '.join(WIRINGS)}.",
     ),
     Flag("simulated_gpu_faults", "path", None, "File that says which simulated GPUs are unhealthy."),
+    Flag(
+        "check_invariants",
+        "boolean",
+        False,
+        "Debug: compare the GPU ledger with the holders of GPUs after every change; log an error if they differ.",
+    ),
     *MIG_FLAGS,
     Flag(
         "gpu_unhealthy_action",

@@ -223,6 +223,12 @@ class Holdings:
         if self._lent.pop(borrower, None) is not None:
             self._release(borrower, Release(lease(name)))
 
+    @serial
+    def tell(self, event: Event) -> None:
+        """Tell the ledger that is compared, if there is one, what changed outside of this isolator."""
+        if self.ledger_check is not None:
+            self.ledger_check.apply(event)
+
     def _holds(self, container_id: ContainerId) -> frozenset[Gpu]:
         holds = self._pool.held_by(container_id)
         if holds is None:

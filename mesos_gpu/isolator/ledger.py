@@ -459,6 +459,8 @@ def _next_holding(ledger: Ledger, event: HolderEvent, has: Holding) -> Holding |
         case StepSuspension():
             name = ContainerId(event.holder.id)
             if event.holder not in ledger.holdings:
+                if event.step is Step.ENDED:
+                    return None
                 raise NotFound(f"container {name} has no GPUs here")
             return replace(has, suspension=next_suspension(has.suspension, name, event.step, event.gpus))
 

@@ -205,6 +205,8 @@ def test_a_suspended_container_has_no_gpu_and_the_master_counts_it() -> None:
         handle(ledger, StepSuspension(A, Step.SUSPEND, ("GPU-0",)))
     with pytest.raises(NotFound):
         handle(ledger, StepSuspension(B, Step.SUSPEND, ("GPU-0",)))
+    assert after(StepSuspension(B, Step.ENDED), ledger=ledger) == ledger
+    assert after(StepSuspension(A, Step.ENDED), ledger=ledger).offered == 4
 
 
 @pytest.mark.parametrize(

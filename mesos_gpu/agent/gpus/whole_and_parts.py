@@ -12,6 +12,7 @@ from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.errors import Conflict
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
+from mesos_gpu.isolator.ledger import Event
 from mesos_gpu.isolator.plan import Change
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.isolator.suspension import moves
@@ -66,6 +67,10 @@ class WholeAndParts:
     def sharers(self) -> Collection[ContainerId]:
         """Return the containers that have parts, also while they are suspended."""
         return self._sharers.shares.keys()
+
+    def tell(self, event: Event) -> None:
+        """Tell the GPU ledger of a step."""
+        self._whole.tell(event)
 
     def check(self, container: ContainerId) -> None:
         """Raise Conflict for what CUDA cannot put away."""
