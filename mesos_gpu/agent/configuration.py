@@ -102,6 +102,8 @@ class GpuSettings(Struct, frozen=True):
     cdi_spec_dir: Path | None
     """Where engines that know CDI are told of the GPUs; None: nowhere."""
     sharing: SharingSettings
+    check_ledger: bool = False
+    """The GPU ledger is compared with the holders of GPUs after every change."""
 
 
 class TaskSettings(Struct, frozen=True):
@@ -244,6 +246,7 @@ def _gpus(flags: AgentFlags) -> GpuSettings:
         retest_interval_s=flags.gpu_retest_interval,
         cdi_spec_dir=None if flags.cdi_spec_dir is None else Path(flags.cdi_spec_dir),
         sharing=sharing_settings(flags),
+        check_ledger=flags.check_invariants,
     )
 
 

@@ -88,6 +88,10 @@ class AgentFlags(OperatorFlags):
         SIMULATED.topology, f"How simulated GPUs are connected: as in a machine of {', '.join(WIRINGS)}."
     )
     simulated_gpu_faults: PathText | None = flag(None, "File that says which simulated GPUs are unhealthy.")
+    check_invariants: bool = flag(
+        False,
+        "Debug: compare the GPU ledger with the holders of GPUs after every change; log an error if they differ.",
+    )
     gpu_unhealthy_action: str = flag(
         "notify", "A task whose GPU is unhealthy: notify tells its owner, kill ends it.", one_of=("notify", "kill")
     )

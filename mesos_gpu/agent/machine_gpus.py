@@ -76,7 +76,9 @@ def open_isolator(configuration: Configuration, gpus: MachineGpus, held: GpuChec
     there = gpus.gpus or gpus.shared or divided
     volume = NvidiaVolume.create(runtime_dir / "volumes", gpus.driver) if there else None
     choice = partial(best, topology=gpus.driver.topology())
-    return NvidiaGpuIsolator(gpus.gpus, gpus.driver, volume, held, choice=choice)
+    return NvidiaGpuIsolator(
+        gpus.gpus, gpus.driver, volume, held, choice=choice, check_ledger=configuration.gpus.check_ledger
+    )
 
 
 def _discover(settings: GpuSettings, asked: int | None, found: list[Gpu], *, restarting: bool) -> tuple[Gpu, ...]:

@@ -8,6 +8,20 @@ from mesos_gpu.errors import BadInput, Conflict, NotFound
 from mesos_gpu.gpu.device import DeviceNode, Gpu
 from mesos_gpu.isolator.access import gpu_nodes
 from mesos_gpu.isolator.arguments import container_id_of, gpus_of, lost_gpus_of, texts_of
+from mesos_gpu.isolator.ledger import (
+    Allocate,
+    Deallocate,
+    DriverListing,
+    Event,
+    NoteLost,
+    Release,
+    Restore,
+    Withdraw,
+    choose,
+    container,
+    lease,
+)
+from mesos_gpu.isolator.ledger_check import LedgerCheck
 from mesos_gpu.isolator.pool import Choice, GpuPool
 from mesos_gpu.isolator.reach import HeldGpu, blocked, numbers, own_numbers, remaining, stale
 from mesos_gpu.isolator.serial import SerialAccess, serial
@@ -27,6 +41,10 @@ class LostGpus:
     def of(self, holder: ContainerId) -> frozenset[HeldGpu]:
         """Return what a holder has lost."""
         return self._of.get(holder, frozenset())
+
+    def all(self) -> Mapping[ContainerId, frozenset[HeldGpu]]:
+        """Return what each holder has lost; a copy."""
+        return dict(self._of)
 
     def add(self, holder: ContainerId, gone: Collection[HeldGpu]) -> None:
         """Take note that a holder has lost these, too."""
@@ -82,9 +100,12 @@ class LostGpus:
 class Holdings:
     """The GPUs of one agent with their holders. Nothing here is on disk or in the kernel. Thread-safe."""
 
-    def __init__(self, gpus: Iterable[Gpu], choice: Choice | None) -> None:
+    def __init__(self, gpus: Iterable[Gpu], choice: Choice | None, *, check_ledger: bool = False) -> None:
         self.access = SerialAccess("this isolator")
         self._pool = GpuPool(gpus_of(gpus), choice=choice)
+        self._listed = self._pool.total
+        self.ledger_check = LedgerCheck(self._listed) if check_ledger else None
+        """The ledger that is compared with these holdings after each change; None: it is not."""
         self._lent: dict[ContainerId, frozenset[Gpu]] = {}
         self._lost = LostGpus()
 
@@ -109,12 +130,16 @@ class Holdings:
     @serial
     def withdraw(self, uuids: Iterable[str]) -> None:
         """Give these GPUs to no container from now on; one that is held stays with its holder."""
-        self._pool.withdrawn = self._pool.withdrawn.union(texts_of(uuids, "UUIDs"))
+        names = texts_of(uuids, "UUIDs")
+        self._pool.withdrawn = self._pool.withdrawn.union(names)
+        self._changed(Withdraw(names))
 
     @serial
     def restore(self, uuids: Iterable[str]) -> None:
         """Give these GPUs again."""
-        self._pool.withdrawn = self._pool.withdrawn.difference(texts_of(uuids, "UUIDs"))
+        names = texts_of(uuids, "UUIDs")
+        self._pool.withdrawn = self._pool.withdrawn.difference(names)
+        self._changed(Restore(names))
 
     @property
     @serial
@@ -167,21 +192,16 @@ class Holdings:
         A MIG instance that a container holds and that is not among them is `lost`; its holder can open its nodes until
         `revoke`, and until then no GPU with these nodes is given. A whole GPU, and what is lent, stays with its holder.
         """
-        listed, before = gpus_of(gpus), self._pool
-        stays, new = remaining(before.held, listed, lent=self._lent)
-        pool = GpuPool([*stays, *new], choice=before.choice)
-        pool.withdrawn = before.withdrawn
-        for holder, held in before.held.items():
-            pool.take(holder, held & stays)
-            self._lost.add(holder, list(map(HeldGpu.of, held - stays)))
-        self._pool, self._lost.ghosts = pool, not stays <= listed
-        self._block()
+        self._listed = gpus_of(gpus)
+        self._list_again()
+        self._changed(DriverListing(self._listed))
 
     @serial
     def note_lost(self, container_id: str, lost: Collection[HeldGpu]) -> None:
         """Take note of GPUs that a container, or the holder of a lease, was given and does not hold any more."""
-        self._lost.add(container_id_of(container_id), lost_gpus_of(lost))
-        self._block()
+        name, gone = container_id_of(container_id), lost_gpus_of(lost)
+        self._lost.add(name, gone)
+        self._changed(NoteLost(container(name), gone))
 
     @serial
     def lend(self, name: str, gpus: Collection[Gpu], lost: Collection[HeldGpu] = ()) -> None:
@@ -192,22 +212,22 @@ class Holdings:
         Also before `recover`, which keeps what is lent. Raises Conflict when one is not free, or the name is taken;
         BadInput if `name` is not a string, or an item of `gpus` or `lost` is of another type.
         """
-        borrower, gpus, lost = _borrower(name), gpus_of(gpus), lost_gpus_of(lost)
-        if borrower in self._lent:
-            raise Conflict(f"GPUs are lent under the name {name} already")
-        self._pool.take(borrower, gpus)
-        self._lent[borrower] = gpus
-        self._lost.add(borrower, lost)
-        self._block()
+        gpus, lost = gpus_of(gpus), lost_gpus_of(lost)
+        self._check_name(name)
+        self._lend(name, gpus, lost, Allocate(lease(name), gpus, lost))
 
     @serial
     def take_back(self, name: str) -> None:
         """Free what was lent under a name; an unknown one is not an error."""
         borrower = _borrower(name)
         if self._lent.pop(borrower, None) is not None:
-            self._pool.release(borrower)
-            self._lost.drop(borrower)
-            self._block()
+            self._release(borrower, Release(lease(name)))
+
+    @serial
+    def tell(self, event: Event) -> None:
+        """Tell the ledger that is compared, if there is one, what changed outside of this isolator."""
+        if self.ledger_check is not None:
+            self.ledger_check.apply(event)
 
     def _holds(self, container_id: ContainerId) -> frozenset[Gpu]:
         holds = self._pool.held_by(container_id)
@@ -215,9 +235,84 @@ class Holdings:
             raise NotFound(f"container {container_id} has not been prepared")
         return holds
 
+    def _choose(self, count: int) -> frozenset[Gpu]:
+        """Return `count` GPUs to allocate. Raises NotEnoughGpus."""
+        check = self.ledger_check
+        if check is None:
+            return self._pool.choose(count)
+        return check.decided(
+            f"{count} GPUs",
+            lambda: self._pool.choose(count),
+            lambda: choose(check.ledger, count, self._pool.choice),
+        )
+
+    def _take(self, name: ContainerId, gpus: Collection[Gpu]) -> None:
+        """Allocate GPUs to a container. Raises Conflict."""
+        self._pool.take(name, gpus)
+        self._changed(Allocate(container(name), frozenset(gpus)))
+
+    def _give_back(self, name: ContainerId, gpus: Collection[Gpu]) -> None:
+        """Take GPUs from a container. Raises Conflict."""
+        self._pool.give_back(name, gpus)
+        if self._lost.ghosts:
+            self._list_again()
+        self._changed(Deallocate(container(name), frozenset(gpus)))
+
+    def _release(self, holder: ContainerId, event: Release) -> None:
+        """Forget a holder that has ended. A GPU that it had and that the driver does not list is not there any more."""
+        self._pool.release(holder)
+        self._lost.drop(holder)
+        if self._lost.ghosts:
+            self._list_again()
+        self._changed(event)
+
+    def _check_name(self, name: str) -> None:
+        """Raise Conflict for the name of a lease, BadInput for what is no name."""
+        if _borrower(name) in self._lent:
+            raise Conflict(f"GPUs are lent under the name {name} already")
+
+    def _lend(self, name: str, gpus: frozenset[Gpu], lost: frozenset[HeldGpu], event: Event) -> None:
+        borrower = _borrower(name)
+        self._pool.take(borrower, gpus)
+        self._lent[borrower] = gpus
+        self._lost.add(borrower, lost)
+        self._changed(event)
+
+    def _list_again(self) -> None:
+        """Have the GPUs that the driver lists; containers lose MIG instances that it does not list."""
+        before = self._pool
+        stays, new = remaining(before.held, self._listed, lent=self._lent)
+        pool = GpuPool([*stays, *new], choice=before.choice)
+        pool.withdrawn = before.withdrawn
+        for holder, held in before.held.items():
+            pool.take(holder, held & stays)
+            self._lost.add(holder, list(map(HeldGpu.of, held - stays)))
+        self._pool, self._lost.ghosts = pool, not stays <= self._listed
+
+    def _changed(self, event: Event) -> None:
+        """Take note of a change: see what containers can open, and compare the ledger if that was requested."""
+        self._block()
+        if self.ledger_check is not None:
+            self.ledger_check.apply(event)
+            self._compare(self.ledger_check)
+
     def _block(self) -> None:
         """Keep free GPUs from being given that a container or borrower can open which does not hold them."""
         self._pool.blocked = self._lost.blocked(self._pool)
+
+    def _compare(self, check: LedgerCheck) -> None:
+        pool = self._pool
+        held = {one: gpus for one, gpus in pool.held.items() if one not in self._lent}
+        leased = {one.removeprefix(_LENT): gpus for one, gpus in self._lent.items()}
+        check.compare_gpus(
+            total=pool.total,
+            free=pool.free,
+            available=pool.available,
+            blocked=pool.blocked,
+            held=held,
+            leased=leased,
+            lost={one.removeprefix(_LENT): gone for one, gone in self._lost.all().items()},
+        )
 
 
 def _borrower(name: object) -> ContainerId:

@@ -23,6 +23,7 @@ from mesos_gpu.isolator.arguments import (
 from mesos_gpu.isolator.checkpoints import Checkpoints
 from mesos_gpu.isolator.holdings import Holdings, LostGpus
 from mesos_gpu.isolator.injection import NO_LABELS, ImageManifest, Planner
+from mesos_gpu.isolator.ledger import Allocate, ReadRecords, Release, Revoke, container, lease
 from mesos_gpu.isolator.live_access import LiveAccess, RunningAccess
 from mesos_gpu.isolator.plan import Change, DeviceRule, LaunchPlan
 from mesos_gpu.isolator.pool import Choice
@@ -41,7 +42,7 @@ class NvidiaGpuIsolator(Holdings):
     isolate, update, usage and status, cleanup; docs/do/isolator.md tells it. An id such as `parent.child` is one
     nested in `parent`, with the GPUs of that. `volume` is None where the driver has none; `choice` picks among free
     GPUs, else the lowest device numbers are given; `live_access` is that of a running container, by the pid of one of
-    its processes.
+    its processes. With `check_ledger` a ledger is told each change and compared; differences are logged as errors.
 
     GPUs that `checkpoints` has on record are held from the constructor on, whether or not `recover` is called. The
     isolator locks the folder of the records until `close` or the end of its process. In a process forked from this one
@@ -61,8 +62,9 @@ class NvidiaGpuIsolator(Holdings):
         *,
         choice: Choice | None = None,
         live_access: Callable[..., LiveAccess] = RunningAccess,
+        check_ledger: bool = False,
     ) -> None:
-        super().__init__(gpus, choice)
+        super().__init__(gpus, choice, check_ledger=check_ledger)
         self._planner = Planner(driver.control_nodes(), volume)
         self._driver, self._volume, self._checkpoints = driver, volume, checkpoints
         self._find_live_access = live_access
@@ -75,8 +77,7 @@ class NvidiaGpuIsolator(Holdings):
         """Whether no container has been recovered or prepared yet: leases can still claim GPUs then."""
         checkpoints.claim(self)
         try:
-            self._hold_recorded(())
-            self._block()
+            self._changed(ReadRecords(self._hold_recorded(())))
         except BaseException:
             checkpoints.close()
             raise
@@ -116,9 +117,12 @@ class NvidiaGpuIsolator(Holdings):
         can open, too: the container then holds it no longer, and is denied its nodes by `revoke`.
         """
         claimed, gone = gpus_of(gpus), lost_gpus_of(lost)
-        if self._starting:
-            self._hold_recorded(claimed)  # blocks no GPU until this one is lent
-        super().lend(name, claimed, gone)
+        if not self._starting:
+            super().lend(name, claimed, gone)
+            return
+        self._check_name(name)
+        recorded = self._hold_recorded(claimed)  # blocks no GPU until this one is lent
+        self._lend(name, claimed, gone, ReadRecords(recorded, (Allocate(lease(name), claimed, gone),)))
 
     @serial
     def revoke(self, container_id: str, shares: Collection[Gpu] = ()) -> Change:
@@ -143,7 +147,7 @@ class NvidiaGpuIsolator(Holdings):
         if holds or self._checkpoints.has(name):
             self._checkpoints.save(name, holds, gone)
         self._lost.put(name, gone)
-        self._block()
+        self._changed(Revoke(container(name), in_use))
         if any(not was.closed for was in gone):
             raise Conflict(f"container {name} has {', '.join(sorted(node.path for node in in_use))} open")
         return change
@@ -165,7 +169,7 @@ class NvidiaGpuIsolator(Holdings):
         self._starting = False
         for container_id in names:
             if not is_nested(container_id):
-                self._pool.take(container_id, ())
+                self._take(container_id, ())
         self._live_access.clear()
         self._unsure = set(self._pool.held).difference(self._lent)
         return frozenset(self._unsure) - names
@@ -213,7 +217,7 @@ class NvidiaGpuIsolator(Holdings):
                 f"container {name} has already been prepared, by this process or by the one before it; clean it up "
                 "once it has ended, or choose another id"
             )
-        given = self._pool.choose(count)
+        given = self._choose(count)
         plan = self._planner.plan(given, image, labels)
         if given:
             try:
@@ -221,9 +225,8 @@ class NvidiaGpuIsolator(Holdings):
             except BaseException:
                 self._undo_prepare(name, given)
                 raise
-        self._pool.take(name, given)
+        self._take(name, given)
         self._starting = False
-        self._block()
         return plan
 
     @serial
@@ -321,18 +324,17 @@ class NvidiaGpuIsolator(Holdings):
         if self._pool.held_by(name) is None:
             return
         self._checkpoints.remove(name)
-        self._pool.release(name)
-        self._lost.drop(name)
+        self._release(name, Release(container(name)))
         self._live_access.pop(name, None)
         self._unsure.discard(name)
         self._unremoved.discard(name)
         self._unwritten.discard(name)
-        self._block()
 
-    def _hold_recorded(self, claimed: Collection[Gpu]) -> None:
+    def _hold_recorded(self, claimed: Collection[Gpu]) -> Mapping[ContainerId, frozenset[HeldGpu]]:
         """Have containers hold what they can open by their records, except for GPUs that are lent or `claimed`.
 
-        Logs each GPU that does not exist any more. Raises Unavailable, and then nothing has changed.
+        Returns the records. Logs each GPU that does not exist any more. Raises Unavailable, and then nothing has
+        changed.
         """
         recorded, pool, gone = self._checkpoints.load(), self._pool.fresh(), LostGpus()
         for borrower, lent in self._lent.items():
@@ -353,6 +355,7 @@ class NvidiaGpuIsolator(Holdings):
                 ) from error
             gone.put(container_id, lost(was_held, gpus))
         self._pool, self._lost = pool, gone
+        return recorded
 
     def _undo_prepare(self, container_id: ContainerId, gpus: frozenset[Gpu]) -> None:
         """Remove a record that may have been written; if that fails, hold the GPUs so that the record stays true."""
@@ -362,9 +365,8 @@ class NvidiaGpuIsolator(Holdings):
             _log.error(
                 "the record of container %s could not be removed, so its GPUs stay held: %s", container_id, error
             )
-            self._pool.take(container_id, gpus)
+            self._take(container_id, gpus)
             self._unremoved.add(container_id)
-            self._block()
 
     def _settle(self) -> None:
         """Retry to write and remove the records that the disk refused earlier."""
@@ -375,12 +377,11 @@ class NvidiaGpuIsolator(Holdings):
         for container_id in sorted(self._unremoved):
             with suppress(Unavailable):
                 self._checkpoints.remove(container_id)
-                self._pool.release(container_id)
+                self._release(container_id, Release(container(container_id)))
                 self._unremoved.discard(container_id)
-                self._block()
 
     def _grow(self, container_id: ContainerId, holds: frozenset[Gpu], more: int) -> Change:
-        given = self._pool.choose(more)
+        given = self._choose(more)
         change = self._planner.change(holds, holds | given)
         if given or container_id in self._unsure:  # a shrink that failed may have left a record of fewer
             try:
@@ -389,8 +390,7 @@ class NvidiaGpuIsolator(Holdings):
                 self._undo_growth(container_id, holds, given)
                 raise
         if given:
-            self._pool.take(container_id, given)
-            self._block()
+            self._take(container_id, given)
         live_access = self._live_access.get(container_id)
         if live_access is not None:
             try:
@@ -410,8 +410,7 @@ class NvidiaGpuIsolator(Holdings):
                 container_id,
                 error,
             )
-            self._pool.take(container_id, given)
-            self._block()
+            self._take(container_id, given)
             self._unsure.add(container_id)
             self._unwritten.add(container_id)
 
@@ -435,8 +434,7 @@ class NvidiaGpuIsolator(Holdings):
         except MesosGpuError as error:
             _log.error("container %s may open GPUs it was not given, and so holds them: %s", container_id, error)
         else:
-            self._pool.give_back(container_id, change.added)
-            self._block()
+            self._give_back(container_id, change.added)
 
     def _shrink(
         self, container_id: ContainerId, holds: frozenset[Gpu], count: int, release: Collection[Gpu] | None
@@ -464,8 +462,7 @@ class NvidiaGpuIsolator(Holdings):
                 self._unwritten.discard(container_id)
             raise
         self._unsure.discard(container_id)
-        self._pool.give_back(container_id, leaving)
-        self._block()
+        self._give_back(container_id, leaving)
         return change
 
     def _idle(self, container_id: ContainerId, holds: frozenset[Gpu], count: int) -> frozenset[Gpu]:

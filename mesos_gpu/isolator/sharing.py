@@ -23,6 +23,7 @@ from mesos_gpu.isolator.arguments import (
 )
 from mesos_gpu.isolator.injection import NO_LABELS, VISIBLE_DEVICES, ImageManifest
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
+from mesos_gpu.isolator.ledger import AllocateShare, ReadShares, Release, Restore, Withdraw, container, handle
 from mesos_gpu.isolator.plan import BindMount, Change, DeviceRule, LaunchPlan
 from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.isolator.serial import serial
@@ -64,9 +65,12 @@ class SharingIsolator:
         self._whole, self._records, self.access = whole, records, whole.access
         self._gpus = {gpu.index: gpu for gpu in gpus_of(gpus)}
         self.cards: Mapping[int, SharedCard] = {card.index: card for card in cards}
+        if whole.ledger_check is not None:
+            whole.ledger_check.share(self._gpus, self.cards)
         records.claim(self)
         try:
             self._shares = self._recorded()
+            whole.tell(ReadShares(dict(self._shares)))
         except BaseException:
             records.close()
             raise
@@ -104,6 +108,9 @@ class SharingIsolator:
     def close_cards(self, indices: Collection[int]) -> None:
         """Give no part of these cards from now on, and of the others again; who has one keeps it."""
         self._closed = numbers_of(indices, "GPU indices")
+        closed = frozenset(gpu.uuid for index, gpu in self._gpus.items() if index in self._closed)
+        self._whole.tell(Withdraw(closed))
+        self._whole.tell(Restore(frozenset(gpu.uuid for gpu in self.gpus) - closed))
 
     @property
     def closed(self) -> Collection[int]:
@@ -168,7 +175,7 @@ class SharingIsolator:
         except BaseException:
             self._undo_prepare(name, share)
             raise
-        self._shares[name] = share
+        self._put(name, share)
         return plan
 
     def _undo_prepare(self, container_id: ContainerId, share: Share) -> None:
@@ -177,7 +184,7 @@ class SharingIsolator:
             self._forget(container_id)
         except (MesosGpuError, OSError) as error:
             log.error("the record of container %s could not be removed, so it keeps its share: %s", container_id, error)
-            self._shares[container_id] = share
+            self._put(container_id, share)
             self._over.add(container_id)
 
     def isolate(self, container_id: str, pid: int, rules: Sequence[DeviceRule] = ()) -> None:
@@ -217,7 +224,7 @@ class SharingIsolator:
         except MesosGpuError:
             self._reach_again(name, share, new)
             raise
-        self._shares[name] = new
+        self._put(name, new)
         if self.tables is not None and new.parts:
             try:
                 self.tables.change(name, self._memory(new))
@@ -255,7 +262,18 @@ class SharingIsolator:
             self._record(container_id, share)
         except MesosGpuError as error:
             log.error("container %s may open cards that it shares no more, and so has them: %s", container_id, error)
-            self._shares[container_id] = new if new.parts else share
+            self._put(container_id, new if new.parts else share)
+
+    def _put(self, container_id: ContainerId, share: Share) -> None:
+        """Have a container have a share."""
+        self._shares[container_id] = share
+        self._changed(AllocateShare(container(container_id), share))
+
+    def _changed(self, event: AllocateShare | Release) -> None:
+        check = self._whole.ledger_check
+        if check is not None:
+            check.apply(event)
+            check.compare_shares(self._shares)
 
     @serial
     def stale(self) -> Mapping[ContainerId, frozenset[DeviceNode]]:
@@ -292,6 +310,7 @@ class SharingIsolator:
         if name in self._shares:
             self._forget(name)
             del self._shares[name]
+            self._changed(Release(container(name)))
         self._whole.cleanup(name)
         self._unwritten.discard(name)
         self._over.discard(name)
@@ -319,6 +338,19 @@ class SharingIsolator:
         self._check_room(container_id, share)
 
     def _check_room(self, container_id: ContainerId, share: Share) -> None:
+        """Refuse a share that there is no room for. Raises NotEnoughGpus, BadInput."""
+        check = self._whole.ledger_check
+        if check is None:
+            self._find_room(container_id, share)
+            return
+        event = AllocateShare(container(container_id), share)
+
+        def allocated() -> None:
+            handle(check.ledger, event)
+
+        check.decided(f"{event}", lambda: self._find_room(container_id, share), allocated)
+
+    def _find_room(self, container_id: ContainerId, share: Share) -> None:
         others = [other for one, other in self._shares.items() if one != container_id]
         # Who has a part of a withdrawn card keeps it: an agent that was killed may have closed it to him already.
         had = {part.card for part in self._shares.get(container_id, Share(())).parts}

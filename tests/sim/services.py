@@ -338,7 +338,7 @@ class Cluster:
             AGENT, ip=host.ip, port=AGENT_PORT, hostname=host.name, insecure="true", **of_cards,
             master=masters, work_dir=host.disk.root / "agent",
             runtime_dir=host.disk.volatile, resources="cpus:8;mem:8192;disk:10000", gpu_driver="simulated",
-            simulated_gpus=self.gpus[host.name], switch_user="false",
+            simulated_gpus=self.gpus[host.name], switch_user="false", check_invariants="true",
         )  # fmt: skip
         return await agent_service.run(agent_service.with_switches(flags)[0], asyncio.Event())
 

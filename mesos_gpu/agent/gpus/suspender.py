@@ -12,11 +12,13 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
-from mesos_gpu.agent.gpus.suspension import Book, Phase, Step, Suspension, after_crash, parked, stepped
 from mesos_gpu.base.records import Record
 from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
 from mesos_gpu.gpu.cuda_checkpoints import State
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.ledger import Event, ReadSuspensions, StepSuspension
+from mesos_gpu.isolator.ledger import container as holder_of
+from mesos_gpu.isolator.suspension import Book, Phase, Step, Suspension, after_crash, parked, stepped
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.simulated.peers import owner_of
 
@@ -33,6 +35,9 @@ class Holdings(Protocol):
     @property
     def sharers(self) -> Collection[ContainerId]:
         """Return the containers that have parts, also while they are suspended."""
+
+    def tell(self, event: Event) -> None:
+        """Tell the GPU ledger of a step."""
 
     def check(self, container: ContainerId) -> None:
         """Raise Conflict for what CUDA cannot put away."""
@@ -106,6 +111,7 @@ class Suspender:
         """Take up what the last process left, and lead each container out of what that was at. Raises Unavailable."""
         suspended = self._record.load() or {}
         self._book = {name: Suspension(gpus, phase) for name, (gpus, phase) in suspended.items()}
+        self._holdings.tell(ReadSuspensions(dict(self._book)))
         for container, one in list(self._book.items()):
             held = self._holdings.held
             if container not in held:
@@ -121,6 +127,7 @@ class Suspender:
                 except MesosGpuError as error:
                     log.error("container %s is not led back from its suspension: %s", container, error)
                 self._book = {name: other for name, other in self._book.items() if name != container}
+                self._holdings.tell(StepSuspension(holder_of(container), Step.ENDED))
                 self._save()
             elif one.phase is not Phase.SUSPENDED:
                 self._step(container, step)
@@ -232,6 +239,7 @@ class Suspender:
         except BaseException:
             self._book = before
             raise
+        self._holdings.tell(StepSuspension(holder_of(container), step, gpus))
 
     def _done(self, container: ContainerId, step: Step) -> None:
         """Take note of what has been done already: also where that cannot be written down just then.
@@ -239,6 +247,7 @@ class Suspender:
         What is on disk then is the step before, of which `after_crash` makes the same.
         """
         self._book = stepped(self._book, container, step)
+        self._holdings.tell(StepSuspension(holder_of(container), step))
         try:
             self._save()
         except Unavailable as error:

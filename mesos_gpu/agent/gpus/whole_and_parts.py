@@ -8,13 +8,14 @@ from functools import partial
 from typing import Protocol
 
 from mesos_gpu.agent.decisions.resuming import SpokenFor
-from mesos_gpu.agent.gpus.suspension import moves
 from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.errors import Conflict
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
+from mesos_gpu.isolator.ledger import Event
 from mesos_gpu.isolator.plan import Change
 from mesos_gpu.isolator.sharing import SharingIsolator
+from mesos_gpu.isolator.suspension import moves
 from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.displaced import free_of, places_again
@@ -66,6 +67,10 @@ class WholeAndParts:
     def sharers(self) -> Collection[ContainerId]:
         """Return the containers that have parts, also while they are suspended."""
         return self._sharers.shares.keys()
+
+    def tell(self, event: Event) -> None:
+        """Tell the GPU ledger of a step."""
+        self._whole.tell(event)
 
     def check(self, container: ContainerId) -> None:
         """Raise Conflict for what CUDA cannot put away."""

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from mesos_gpu.agent.gpus.suspender import Suspender
-from mesos_gpu.agent.gpus.suspension import Phase as Suspended
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.suspension import Phase as Suspended
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.suspending import (
     AT_WORK,

@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.agent.gpus.suspender import Suspender
-from mesos_gpu.agent.gpus.suspension import NEXT, Phase, Step, Suspension, after_crash, moves, parked, stepped
 from mesos_gpu.base.files import write_whole
 from mesos_gpu.errors import BadInput, Conflict, DeviceError, MesosGpuError, NotEnoughGpus, NotFound, Unavailable
 from mesos_gpu.gpu.cuda_checkpoints import State
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.ledger import Event
+from mesos_gpu.isolator.suspension import NEXT, Phase, Step, Suspension, after_crash, moves, parked, stepped
 from mesos_gpu.mesos.ids import ContainerId
 from tests.support.golden import Golden
 
@@ -92,6 +93,9 @@ class World:
     sharers: tuple[ContainerId, ...] = ()
 
     def check(self, container: ContainerId) -> None:
+        pass
+
+    def tell(self, event: Event) -> None:
         pass
 
     @asynccontextmanager

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from mesos_gpu.agent.decisions.resuming import SpokenFor
 from mesos_gpu.agent.gpus.suspender import Suspender
-from mesos_gpu.agent.gpus.suspension import Phase
 from mesos_gpu.agent.gpus.whole_and_parts import WholeAndParts
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, DeviceError, MesosGpuError, NotEnoughGpus, NotFound
 from mesos_gpu.gpu.cuda_checkpoints import State
@@ -25,6 +24,7 @@ from mesos_gpu.isolator.access import gpu_nodes
 from mesos_gpu.isolator.plan import Change
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.sharing import SharingIsolator
+from mesos_gpu.isolator.suspension import Phase
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share, SharedCard
 from mesos_gpu.mesos.shares.levels import Level

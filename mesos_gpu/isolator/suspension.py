@@ -69,19 +69,26 @@ def stepped(book: Book, container: ContainerId, step: Step, gpus: Sequence[str] 
 
     Raises BadInput for a container without a GPU, Conflict, NotFound for a step that cannot be now.
     """
-    there = book.get(container)
-    before = None if there is None else there.phase
+    after = next_suspension(book.get(container), container, step, gpus)
+    rest = {name: one for name, one in book.items() if name != container}
+    return rest if after is None else {**rest, container: after}
+
+
+def next_suspension(
+    now: Suspension | None, container: ContainerId, step: Step, gpus: Sequence[str] = ()
+) -> Suspension | None:
+    """Return the suspension of one container after a step, None if it runs then. Raises as `stepped` does."""
+    before = None if now is None else now.phase
     if (before, step) not in NEXT:
-        if there is None:
+        if now is None:
             raise NotFound(f"container {container} is not suspended")
-        raise Conflict(f"container {container} is {there.phase.value}: {step.value} cannot be now")
+        raise Conflict(f"container {container} is {now.phase.value}: {step.value} cannot be now")
     if step is Step.SUSPEND and not gpus:
         raise BadInput(f"container {container} has no whole GPU: there is nothing to put away")
     after = NEXT[before, step]
-    rest = {name: one for name, one in book.items() if name != container}
     if after is None:
-        return rest
-    return {**rest, container: Suspension(tuple(gpus), after) if there is None else replace(there, phase=after)}
+        return None
+    return Suspension(tuple(gpus), after) if now is None else replace(now, phase=after)
 
 
 def parked(book: Book, held: Mapping[ContainerId, Collection[object]]) -> int:

@@ -1,0 +1,87 @@
+"""Isolators with `check_ledger`: what the comparison finds, and defects that it has found."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.errors import NotEnoughGpus
+from mesos_gpu.gpu.device import DeviceNode, Gpu, MigInstance
+from mesos_gpu.gpu.null import NullDriver
+from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
+from mesos_gpu.isolator.ledger import Allocate, Release, Withdraw, container
+from mesos_gpu.isolator.ledger_check import LedgerCheck, LedgerDifferenceError
+
+GPUS = tuple(Gpu(minor=n, index=n, uuid=f"GPU-{n}", name="GPU") for n in range(2))
+
+
+@pytest.fixture
+def isolator(tmp_path: Path) -> NvidiaGpuIsolator:
+    return NvidiaGpuIsolator(GPUS, NullDriver(), None, Checkpoints(tmp_path), check_ledger=True)
+
+
+def test_a_vanished_gpu_is_gone_when_its_container_ends(isolator: NvidiaGpuIsolator) -> None:
+    isolator.prepare("a", 1)
+    isolator.manage(GPUS[1:])
+    assert isolator.total == frozenset(GPUS)
+    isolator.cleanup("a")
+    assert isolator.free == isolator.total == frozenset(GPUS[1:])
+    with pytest.raises(NotEnoughGpus):
+        isolator.prepare("b", 2)
+
+
+def test_instances_of_a_gpu_whose_mig_mode_others_switched_are_there_when_its_lease_ends(
+    isolator: NvidiaGpuIsolator,
+) -> None:
+    nodes = (DeviceNode("/dev/nvidia-caps/nvidia-cap1", 240, 1),)
+    instance = replace(GPUS[0], uuid="MIG-0", mig=MigInstance("GPU-0", 0, 0, nodes))
+    isolator.lend("k", [GPUS[0]])
+    isolator.manage([instance, GPUS[1]])
+    assert isolator.total == frozenset(GPUS)
+    isolator.take_back("k")
+    assert isolator.free == {instance, GPUS[1]}
+
+
+class TestReports:
+    """What is logged; the fixture of the folder, which raises instead, is undone."""
+
+    @pytest.fixture(autouse=True)
+    def logged(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.undo()
+
+    def test_each_difference_once_with_a_traceback(self, caplog: pytest.LogCaptureFixture) -> None:
+        check = LedgerCheck(GPUS)
+        for _ in range(2):
+            check.equal("free", 1, 2)
+        (record,) = caplog.records
+        assert record.levelno == logging.ERROR
+        assert record.exc_info is not None
+        assert record.exc_info[0] is LedgerDifferenceError
+
+    def test_what_the_ledger_refuses_and_the_owner_did(self, caplog: pytest.LogCaptureFixture) -> None:
+        check = LedgerCheck(GPUS)
+        check.apply(Allocate(container("a"), frozenset(GPUS)))
+        check.apply(Allocate(container("b"), frozenset(GPUS)))
+        assert len(caplog.records) == 1
+        assert check.ledger.of(container("b")).gpus == frozenset()
+
+    def test_holdings_that_the_ledger_does_not_know(
+        self, isolator: NvidiaGpuIsolator, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        isolator.prepare("a", 1)
+        check = isolator.ledger_check
+        assert check is not None
+        check.apply(Release(container("a")))
+        assert caplog.records == []
+        isolator.withdraw(["GPU-1"])
+        assert len(caplog.records) == 3, "holders, free and available"
+
+    def test_decisions_that_differ(self, isolator: NvidiaGpuIsolator, caplog: pytest.LogCaptureFixture) -> None:
+        check = isolator.ledger_check
+        assert check is not None
+        check.apply(Withdraw(frozenset({"GPU-0", "GPU-1"})))
+        assert isolator.prepare("a", 1).gpus == GPUS[:1]
+        assert any("1 GPUs" in record.getMessage() for record in caplog.records)
