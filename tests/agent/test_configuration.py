@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.agent.configuration import Configuration, read_configuration
-from mesos_gpu.agent.flags import COMMAND_LINE
+from mesos_gpu.agent.configuration import Configuration, gc_rules, read_configuration
+from mesos_gpu.agent.decisions.collecting import GcRules
+from mesos_gpu.agent.flags import COMMAND_LINE, AgentFlags
 from mesos_gpu.agent.model.executors import ExecutorPatience
 from mesos_gpu.agent.running.hardening import check_apparmor, open_user_namespaces
 from mesos_gpu.container.host.disk import DiskRules
@@ -18,7 +19,7 @@ from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.container.spec.seccomp_default import DEFAULT
 from mesos_gpu.container.spec.user_namespace import IdRange
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.flags import parse_flags
+from mesos_gpu.mesos.flags import flags_as_text, parse_flags
 from tests.support.golden import Golden
 
 
@@ -178,3 +179,22 @@ def test_containers_are_filtered_unless_somebody_says_otherwise(tmp_path: Path) 
 def test_walls_that_cannot_be_are_refused_by_the_flags_name(argv: list[str], flag: str) -> None:
     with pytest.raises(BadFlag, match=flag):
         read(*argv)
+
+
+def flags(*words: str) -> AgentFlags:
+    return parse_flags(COMMAND_LINE, ["--work_dir=/w", "--master=h:5050", *words], {})[0]
+
+
+def test_defaults_are_those_of_mesos() -> None:
+    assert gc_rules(flags()) == GcRules(delay_s=604_800.0, headroom=0.1, watch_interval_s=60.0, nested=False)
+    shown = flags_as_text(flags())
+    assert (shown["gc_delay"], shown["gc_disk_headroom"], shown["disk_watch_interval"]) == ("1weeks", "0.1", "1mins")
+
+
+@pytest.mark.parametrize(
+    "word", ["--gc_disk_headroom=-0.1", "--gc_disk_headroom=1.1", "--gc_disk_headroom=nan", "--disk_watch_interval=0ns"]
+)
+def test_what_makes_no_sense_is_refused(word: str) -> None:
+    with pytest.raises(BadFlag, match=word[2:].partition("=")[0]):
+        flags(word)
+    flags("--gc_disk_headroom=1", "--gc_delay=0ns")

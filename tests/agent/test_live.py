@@ -11,10 +11,14 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from mesos_gpu.agent import opening
-from tests.support.agent.documents import AGENT_ID, scalar
+from mesos_gpu.mesos.security.authentication import EXECUTOR_TOKEN
+from tests.support.agent.access import JSON, as_, secret_files
+from tests.support.agent.documents import AGENT_ID, scalar, task
+from tests.support.agent.groups import launch, said
 from tests.support.agent.live import LiveAgent, live_agent, new_master
 from tests.support.golden import Golden
 
@@ -292,3 +296,19 @@ async def test_its_log_is_a_file_that_its_state_names(tmp_path: Path) -> None:
         read = await agent.get("/files/read", path="/slave/log", offset="4", length="5")
         assert read == {"data": "first", "offset": 4}
         assert "/slave/log" in await agent.get("/files/debug")
+
+
+async def test_a_task_group_runs_on_an_agent_that_asks_its_executor_who_it_is(tmp_path: Path) -> None:
+    words = [*secret_files(tmp_path), "--authenticate_http_readwrite", "--authenticate_http_executors"]
+    async with live_agent(tmp_path, *words) as agent, aiohttp.ClientSession() as session:
+        show = f"echo token=${EXECUTOR_TOKEN}.; sleep 600"
+        launch(agent, task("a", show))
+        await agent.reaches("a", "TASK_RUNNING")
+        assert await agent.until_async(lambda: said(agent, "a"), "token") == "token=.\n"
+        url = f"http://127.0.0.1:{agent.port}/api/v1"
+        for headers, status in ((JSON, 401), ({**JSON, **as_("eve")}, 200)):
+            async with session.post(url, data=json.dumps({"type": "GET_HEALTH"}), headers=headers) as answer:
+                assert answer.status == status
+        agent.kill("a")
+        await agent.reaches("a", "TASK_KILLED")
+        assert "a key that signs" not in agent.log.read_text()

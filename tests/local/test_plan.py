@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.errors import BadInput
+from mesos_gpu import local
+from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.local.plan import (
     FIRST_DELAY_S,
     LONGEST_DELAY_S,
@@ -21,6 +23,8 @@ from mesos_gpu.local.plan import (
     marathon_spec,
     next_delay_s,
 )
+from mesos_gpu.local.preflight import what_is_missing
+from tests.support.golden import Golden
 
 
 def options(**given: object) -> UpOptions:
@@ -107,3 +111,29 @@ def test_a_box_has_one_name_under_every_name_of_its_folder(tmp_path: Path) -> No
     earlier = hashlib.sha256(str(link).encode()).hexdigest()[:8]
     (runtime / earlier).mkdir(parents=True)
     assert box_id(link, runtime) == earlier != box_id(folder, runtime)
+
+
+def there(_: str = "") -> str:
+    return "/usr/bin/it"
+
+
+def no_conmon() -> None:
+    raise Unavailable("conmon is missing: apt install conmon")
+
+
+def test_a_machine_that_has_everything_lacks_nothing() -> None:
+    assert list(what_is_missing(0, (there, there), there)) == []
+
+
+def test_everything_that_is_missing_is_named(golden: Golden) -> None:
+    root, runtime, conmon = what_is_missing(1000, (there, no_conmon), lambda _: None)
+    assert [root, runtime] == golden
+    assert conmon == "conmon is missing: apt install conmon"
+
+
+def test_nothing_is_started_without_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(Unavailable) as refused:
+        local.up(local.UpOptions(work_dir=tmp_path / "box", detach=True))
+    assert str(refused.value) == golden
+    assert not (tmp_path / "box").exists()

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import requests
 
+from benchmarks.soak import soak
 from tests.support import places
 from tests.support.golden import Golden
 from tests.support.master.build import OTHER_UUID, THIRD_UUID, UUID
@@ -131,3 +132,9 @@ async def test_a_plain_pymesos_framework_runs_a_gpu_task(tmp_path: Path) -> None
     assert process.returncode == 0, text
     lines = [line.split()[0] for line in text.splitlines()]
     assert lines == ["subscribed", "launching", "TASK_STARTING", "TASK_RUNNING", "TASK_FINISHED"]
+
+
+async def test_after_frameworks_came_died_and_failed_over_all_is_free_again() -> None:
+    report = await soak(seconds=3.0, frameworks=20, agents=3, seed=7)
+    assert report.problem is None
+    assert {"subscribed", "accepted", "declined", "task ended", "hung up", "agent came back"} <= set(report.did)

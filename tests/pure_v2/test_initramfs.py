@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.pure_v2.__main__ import CANNOT, GUEST, KERNEL_WORDS, machine
 from tests.pure_v2.initramfs import EXECUTABLE, FOLDER, PLAIN, archive, depends_on, in_order, name_of
+from tests.support import places
 
 
 def module(*needed: str) -> bytes:
@@ -57,3 +60,27 @@ def test_the_archive_is_one_that_busybox_unpacks(tmp_path: Path) -> None:
     assert (tmp_path / "bin" / "tool").stat().st_mode == EXECUTABLE
     assert (tmp_path / "odd").read_bytes() == b"12345"
     assert (tmp_path / "empty").stat().st_size == 0
+
+
+def test_without_its_programs_it_says_so_and_that_nothing_was_tried() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.pure_v2"],
+        cwd=places.ROOT,
+        env={"PATH": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == CANNOT
+    assert "pure cgroup v2: not tried, since " in done.stdout
+
+
+def test_the_machine_has_no_network_no_version_1_and_writes_to_its_disk_alone() -> None:
+    folder = places.ROOT / "nowhere"
+    command = machine(folder / "vmlinuz", "tcg", "1G", folder, folder / "files")
+    assert command[command.index("-nic") + 1] == "none"
+    assert "cgroup_no_v1=all" in KERNEL_WORDS.split()
+    assert [word for word in command if word.startswith("file=")] == [
+        f"file={folder}/disk,if=none,id=disk,format=raw,cache=unsafe"
+    ]
+    assert "mount -t virtiofs root /lower -o ro" in (GUEST / "init").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sim.paces import AWAY_S, LONGEST_JOB_S, LONGEST_PAUSE_S, PACES, Pacing, pace_of
+from tests.sim.parts import part_of, sampled, table
 
 
 @given(st.floats(0.0, 1e5), st.floats(0.0, 1e4), st.integers(0, 99))
@@ -61,3 +63,32 @@ def test_seeds_have_all_paces_as_often_as_is_said() -> None:
     count = Counter(pace_of(seed).name for seed in range(2000))
     for name, pace in PACES.items():
         assert count[name] == pytest.approx(2000 * pace.often, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("files", "part"),
+    [
+        (
+            ["/x/mesos_gpu/mesos/resources.py", "/x/mesos_gpu/master/allocation/sorter.py"],
+            "masters' decisions and books",
+        ),
+        (["/x/mesos_gpu/master/decisions/invariants.py", "/x/mesos_gpu/master/engine/engine.py"], "--check_invariants"),
+        (["/lib/json/encoder.py", "/x/mesos_gpu/process/http.py", "/x/tests/sim/loop.py"], "HTTP and libprocess"),
+        (["/x/mesos_gpu/container_of.py"], "agents, executors and isolators"),
+        (["/lib/heapq.py", "/x/tests/sim/loop.py"], "the loop and its timers"),
+        (["/elsewhere"], "other"),
+    ],
+)
+def test_a_sample_is_of_the_innermost_part(files: list[str], part: str) -> None:
+    assert part_of(iter(files)) == part
+
+
+def test_what_works_is_looked_at() -> None:
+    counts: Counter[str] = Counter()
+    with sampled(counts):
+        until_s = time.process_time() + 0.05
+        while time.process_time() < until_s:
+            pass
+    assert counts
+    seen = sum(counts.values())
+    assert "100.0 %" in table(Counter({"other": seen}))

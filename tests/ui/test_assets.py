@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from mesos_gpu.ui.assets import LATER, POLICY, answer, assets
+from tests.support.ui.vendor import PACKAGES, RECORD, VENDOR, browsable, digest
 
 MOST_BYTES = 150_000
 MOST_LATER = 100_000
@@ -73,3 +78,57 @@ def test_files_are_compressed_for_those_who_can_read_that() -> None:
 def test_other_files_are_not_there(path: str) -> None:
     with pytest.raises(web.HTTPNotFound):
         answer(make_mocked_request("GET", f"/ui/{path}"), path)
+
+
+HERE = Path(__file__).parent
+CORE = HERE.parents[1] / "mesos_gpu" / "ui" / "static" / "core"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", sorted((HERE / "modules").glob("*.test.mjs")), ids=lambda path: path.name)
+def test_deciding_modules_do_what_their_tests_say(module: Path) -> None:
+    node = shutil.which("node")
+    assert node is not None, "./run test installs node"
+    done = subprocess.run([node, "--test", module], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed = re.search(r"^\W*pass (\d+)$", done.stdout, re.MULTILINE)
+    assert passed is not None, done.stdout
+    assert int(passed[1]) >= 15
+
+
+def test_what_decides_does_not_act() -> None:
+    for path in CORE.glob("*.js"):
+        text = path.read_text()
+        assert set(re.findall(r'from "([^"]+)"', text)) <= {f"./{other.name}" for other in CORE.glob("*.js")}, path
+        code = re.sub(r"/\*\*.*?\*/", "", text, flags=re.DOTALL)
+        assert re.findall(r"\b(?:fetch|setTimeout|setInterval|Date\.now|Math\.random)\(|new Date\(\)", code) == [], path
+        assert re.findall(r"\b(?:window|location|navigator)\.", code) == [], path
+        assert re.findall(r"\bdocument\.(?:get|query|create|body)", code) == [], path
+
+
+FOUND = json.loads(RECORD.read_text())
+
+
+def test_what_is_there_is_what_was_fetched() -> None:
+    recorded = {name: known for package in FOUND for name, known in package["files"].items()}
+    there = {path.name: digest(path.read_bytes()) for path in VENDOR.iterdir() if path.suffix != ".ts"}
+    assert there == {**recorded, "vendor.json": digest(RECORD.read_bytes())}
+
+
+def test_versions_and_licences_are_those_that_were_asked_for() -> None:
+    assert [(one["name"], one["version"], one["licence"]) for one in FOUND] == [
+        (one.name, one.version, one.licence) for one in PACKAGES
+    ]
+    for package in FOUND:
+        licence = next(name for name in package["files"] if name.startswith("LICENSE."))
+        words = {"MIT": "Permission is hereby granted", "Apache-2.0": "Apache License"}[package["licence"]]
+        assert words in (VENDOR / licence).read_text()
+        assert package["tarball"].startswith("sha512-")
+
+
+def test_bare_names_become_paths_and_unknown_ones_are_refused() -> None:
+    assert browsable('import{h}from"preact";export*from"@preact/signals-core";\n//# sourceMappingURL=x.map') == (
+        'import{h}from"./preact.js";export*from"./signals-core.js";\n'
+    )
+    with pytest.raises(KeyError):
+        browsable('import "left-pad"')

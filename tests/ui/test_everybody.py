@@ -13,9 +13,10 @@ import requests
 from playwright.sync_api import Browser, expect
 
 from mesos_gpu.local.record import Records
-from tests.support.box.live import LiveBox
+from tests.support.box.live import LiveBox, live_box
+from tests.support.simulated.played import never_ends
 from tests.support.ui.browser import PATIENCE_MS, NewReader, Reader
-from tests.ui.catalogue import text
+from tests.ui.catalogue import EN, ZH, text
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(300)]
 expect.set_options(timeout=PATIENCE_MS)
@@ -251,3 +252,65 @@ def test_who_has_to_log_in_is_asked_by_the_page_and_forgotten_when_it_is_left(br
         reader.close()
     finally:
         box.cli("down")
+
+
+expect.set_options(timeout=PATIENCE_MS)
+
+USER = {"cmd": never_ends(), "cpus": 0.1, "mem": 64}
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Iterator[LiveBox]:
+    """A box in which /patient has most of a shared card, could not be suspended for /urgent, and has it still."""
+    with live_box(tmp_path / "box", "--gpu_driver=simulated", "--simulated_gpus=1", "--shared_gpus=0") as box:
+        box.add({"id": "patient", "preemptible": True, "gpuShare": {"memGiB": 10}, **USER})
+        box.until("it computes", lambda: "devices 1" in box.log_of("patient"))
+        urgent = {"id": "urgent", "gpuShare": {"memGiB": 12, "highPriority": True}, **USER}
+        box.ok("app", "add", "-", text=json.dumps(urgent))
+        box.until("it is refused", lambda: "suspensionRefused" in box.tasks("patient")[0])
+        yield box
+
+
+@pytest.mark.parametrize(("locale", "catalogue"), [("en-US", EN), ("zh-CN", ZH)], ids=["en", "zh"])
+def test_it_says_who_could_not_be_suspended_for_whom_and_why(
+    browser: Browser, refused: LiveBox, locale: str, catalogue: dict[str, str]
+) -> None:
+    reader = Reader.of(browser, refused.status()["marathon"]["url"], locale=locale)
+    (task,) = refused.tasks("patient")
+    reason = str(task["suspensionRefused"]["reason"])
+    could_not = text("suspension.notSuspended", catalogue, taker="/urgent", reason=reason)
+    for place in ("#/services/patient", f"#/instances/{task['id']}", f"#/machines/{task['slaveId']}"):
+        page = reader.go(place)
+        expect(page.locator(".reason", has_text=could_not)).to_be_visible()
+        assert reader.violations() == [], place
+    page = reader.go("#/services/urgent?tab=why")
+    expect(page.locator(".headline")).to_contain_text(reason)
+    reader.close()
+
+
+def test_the_keys_g_h_lead_to_what_apps_had(site: LiveBox, reader: Reader, tmp_path: Path) -> None:
+    app = {"id": "/used/gpus", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 1}
+    site.ok("app", "add", "-", "--wait", text=json.dumps(app))
+    try:
+        page = reader.go("#/overview")
+        page.keyboard.press("g")
+        page.keyboard.press("h")
+        expect(page.get_by_role("heading", name="Usage")).to_be_visible()
+        row = page.get_by_role("row", name="/used/gpus")
+        expect(row).to_be_visible()
+        expect(row.get_by_role("link", name="/used/gpus")).to_have_attribute("href", "#/services/used/gpus")
+        expect(row).to_contain_text("32 MiB")
+        # The same figures as Marathon has for the command line.
+        (told,) = [each for each in site.marathon("/v1/usage")["usage"] if each["app"] == "/used/gpus"]
+        assert told["gpuHours"] >= 0
+        page.get_by_role("link", name="User").click()
+        expect(page.get_by_role("columnheader", name="User")).to_be_visible()
+        expect(page.get_by_role("row", name=str(told["user"]))).to_be_visible()
+        page.get_by_role("link", name="Four weeks").click()
+        expect(page.get_by_role("link", name="Four weeks")).to_have_attribute("aria-current", "page")
+        picture = page.screenshot(path=tmp_path / "usage.png", full_page=True)
+        assert len(picture) > 5000
+        assert reader.violations() == []
+    finally:
+        site.ok("app", "remove", "/used/gpus", "--force")
+        site.until("all GPUs are free", lambda: site.gpus_free() == 4)

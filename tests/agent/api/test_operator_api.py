@@ -6,10 +6,13 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
+from mesos_gpu.agent.api.here import is_from_here
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.messages import devolve
 from tests.fakes.master import ScriptedMaster
@@ -200,3 +203,29 @@ async def test_an_ended_tasks_sandbox_can_still_be_read(running: Running, http: 
     (Path(executor["directory"]) / "stderr").write_text("last words")
     read = await get(http, f"{running.url}/files/read", path=f"{executor['directory']}/stderr", offset="0")
     assert read["data"] == "last words"
+
+
+@pytest.mark.parametrize(
+    ("peer", "own", "here"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.9", "127.0.0.1", True),
+        ("::1", "::1", True),
+        ("10.0.0.5", "10.0.0.5", True),
+        ("10.0.0.6", "10.0.0.5", False),
+        ("fe80::1", "10.0.0.5", False),
+    ],
+)
+def test_it_is_who_comes_over_the_loopback_or_from_the_very_address_that_was_asked(
+    peer: str, own: str, here: bool
+) -> None:
+    transport = Mock()
+    transport.get_extra_info.side_effect = lambda name, default=None: {"sockname": (own, 5051)}.get(name, default)
+    request = make_mocked_request("POST", "/gpus/suspend", transport=transport).clone(remote=peer)
+    assert is_from_here(request) is here
+
+
+@pytest.mark.parametrize("socket", [True, False])
+def test_of_a_domain_socket_the_caller_decides(socket: bool) -> None:
+    request = make_mocked_request("POST", "/gpus/suspend").clone(remote="")
+    assert is_from_here(request, socket=socket) is socket

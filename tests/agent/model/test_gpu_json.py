@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+import pytest
+
+from mesos_gpu.agent.model.cdi_names import asked, refusal
+from mesos_gpu.agent.model.gpu_attributes import NAMES, with_gpus
 from mesos_gpu.agent.model.gpu_json import GpuView, exposition, gpu_shown, view_shown
+from mesos_gpu.agent.model.resources import attributes_summary, changes, parse_attributes
+from mesos_gpu.errors import BadInput
 from mesos_gpu.gpu.device import Gpu, GpuProcess, GpuUsage
 from mesos_gpu.gpu.health import Condition, Illness
+from mesos_gpu.mesos.tasks import DEVICES_LABEL
+from tests.support.golden import Golden
 
 GPU = Gpu(minor=1, index=0, uuid="GPU-a", name='Some "big"\\GPU', memory_mib=16)
 BUSY = GpuUsage(memory_used_mib=3, memory_total_mib=16, utilization_percent=75, power_w=250.5, temperature_c=61)
@@ -129,3 +137,94 @@ def test_what_was_and_whose_a_process_is_are_shown_where_they_are_known() -> Non
         {"pid": 8, "name": "other"},
     )
     assert view_shown(GpuView(GPU)).keys().isdisjoint({"history", "processes"})
+
+
+H200 = Gpu(0, 0, "GPU-0", "NVIDIA H200", 143771)
+A100 = Gpu(1, 1, "GPU-1", "NVIDIA A100-SXM4-40GB (MIG)", 40960)
+
+
+def test_gpus_are_told_as_attributes() -> None:
+    assert attributes_summary(with_gpus([], [H200, H200], "550.54.15")) == {
+        "gpu_model": "NVIDIA-H200",
+        "gpu_memory_mib": 143771.0,
+        "gpu_driver": "550.54.15",
+        "gpu_count": 2.0,
+    }
+
+
+def test_of_different_gpus_all_models_and_the_least_memory_are_told() -> None:
+    told = attributes_summary(with_gpus([], [H200, A100], None))
+    assert told == {
+        "gpu_model": "NVIDIA-A100-SXM4-40GB-MIG/NVIDIA-H200",
+        "gpu_memory_mib": 40960.0,
+        "gpu_count": 2.0,
+    }
+
+
+def test_what_the_operator_says_stays_and_without_gpus_nothing_is_added() -> None:
+    said = parse_attributes("rack:r1;gpu_model:h200")
+    assert with_gpus(said, [], "1") == said
+    told = attributes_summary(with_gpus(said, [H200], "1", (frozenset({0, 1}),)))
+    assert told["gpu_model"] == "h200"
+    assert told["gpu_nvlink"] == "0-1"
+    assert set(told) == {"rack", *NAMES}
+
+
+def test_what_the_operator_says_of_links_stays() -> None:
+    told = attributes_summary(with_gpus(parse_attributes("gpu_nvlink:4-5"), [H200], "1", (frozenset({0, 1}),)))
+    assert told["gpu_nvlink"] == "4-5"
+
+
+def test_text_keeps_to_the_grammar_of_attributes() -> None:
+    (model, *_) = with_gpus([], [A100], None)
+    assert parse_attributes(f"gpu_model:{model['text']['value']}") == [model]
+
+
+def test_another_driver_or_a_lost_gpu_is_no_other_agent() -> None:
+    before = {"attributes": with_gpus(parse_attributes("rack:r1"), [H200, H200], "550")}
+    now = {"attributes": with_gpus(parse_attributes("rack:r1"), [H200], "560")}
+    assert changes(before, now) == []
+    assert changes({"attributes": []}, now), "the rack is still compared"
+
+
+NIC = "example.com/nic"
+
+
+def labelled(value: str) -> dict[str, object]:
+    return {"labels": {"labels": [{"key": "other"}, {"key": DEVICES_LABEL, "value": value}]}}
+
+
+def test_names_are_those_of_all_labels_each_once(golden: Golden) -> None:
+    both = [labelled(f"{NIC}=0, {NIC}=1"), {}, labelled(f"{NIC}=1 a.b/c=x")]
+    assert asked(both) == (f"{NIC}=0", f"{NIC}=1", "a.b/c=x")
+    assert asked([{"labels": {"labels": [{"key": DEVICES_LABEL}]}}]) == ()
+    with pytest.raises(BadInput) as refused:
+        asked([labelled("nic")])
+    assert str(refused.value) == golden
+
+
+@pytest.mark.parametrize(
+    ("value", "kinds", "running"),
+    [(f"{NIC}=0", (NIC,), False), (f"{NIC}=0", ("all",), False), ("", (), True)],
+)
+def test_devices_of_the_kinds_that_an_agent_gives_are_accepted(
+    value: str, kinds: tuple[str, ...], running: bool
+) -> None:
+    assert refusal(labelled(value), kinds, running=running) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "kinds", "running"),
+    [
+        (f"{NIC}=0", (), False),
+        (f"{NIC}=0", ("a.b/c", "a.b/a"), False),
+        (f"{NIC}=0", (NIC,), True),
+        ("nvidia.com/gpu=all", ("all",), False),
+        ("nic", ("all",), False),
+    ],
+    ids=["none", "others", "running", "gpu", "no name"],
+)
+def test_devices_that_an_agent_does_not_give_are_refused(
+    value: str, kinds: tuple[str, ...], running: bool, golden: Golden
+) -> None:
+    assert refusal(labelled(value), kinds, running=running) == golden

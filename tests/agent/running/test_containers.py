@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.agent.running.containers import Runner
+from mesos_gpu.agent.running.default_executor import PROGRAM, default_executor
 from mesos_gpu.container.spec.config import ContainerConfig, Size, Termination
 from tests.fakes.containerizer import FakeContainerizer
+from tests.support.folders import open_folder
 from tests.support.golden import Golden
 
 
@@ -106,3 +109,23 @@ async def test_a_launch_that_waits_can_be_killed(stage: Stage) -> None:
     assert isinstance(await stage.next(), ev.LaunchFailed)
     assert list(stage.containers.running) == ["old"]
     await stage.runner.stop()
+
+
+def test_it_is_our_own_unless_containers_users_cannot_get_to_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As for a Python below root's home; folders of pytest are closed alike."""
+    closed = tmp_path / "python3"
+    closed.touch()
+    with open_folder() as place:
+        link = place / "python3"
+        link.symlink_to(closed)
+        (open_to_all := place / "python").touch()
+        asked = [str(closed), None, str(link), str(open_to_all)]
+        assert default_executor(remapped=False, pythons=asked) == (sys.executable, "-S", str(PROGRAM))
+        assert default_executor(remapped=True, pythons=asked) == (str(open_to_all), "-S", str(PROGRAM))
+        assert not caplog.text
+        assert default_executor(remapped=True, pythons=asked[:3]) == (sys.executable, "-S", str(PROGRAM))
+    (warning,) = caplog.messages
+    assert str(closed) in warning
+    assert PROGRAM.is_file()

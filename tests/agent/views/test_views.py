@@ -12,7 +12,9 @@ from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.actions import Resize
 from mesos_gpu.agent.model.updates import Forward
 from mesos_gpu.agent.views import state_json, views_v1
+from mesos_gpu.agent.views.pods import PodShown, pods_shown
 from mesos_gpu.container.spec.config import Termination
+from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.security.authorization import Principal, read_acls
 from mesos_gpu.mesos.security.viewing import Viewer
 from tests.support.agent.documents import (
@@ -213,3 +215,34 @@ def test_an_agent_has_an_id_once_a_master_gave_it_one() -> None:
     shown = views_v1.get_agent(info, AGENT_ID)["agent_info"]
     assert shown["id"] == {"value": AGENT_ID}
     assert shown["resources"][0]["reservations"] == [{"type": "STATIC", "role": "ml"}]
+
+
+class Named:
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+
+class Frameworks:
+    """Two executors, one of which has ended, a task of the other, and two tasks of their own."""
+
+    def executors(self) -> list[Any]:
+        key = Named(executor="e", framework="f")
+        ended = Named(key=key, container_id="gone", over=True)
+        return [Named(key=key, container_id=ContainerId("ce"), over=False), ended]
+
+    def tasks(self) -> list[Any]:
+        def task(name: str, container: str | None, hosted: bool = False) -> Any:
+            key = Named(task=name, framework="f")
+            return Named(key=key, info={"name": f"the {name}"}, container_id=container, hosted=hosted)
+
+        return [task("b", "cb"), task("a", "ca"), task("in-e", "ce", hosted=True), task("never", None)]
+
+
+def test_tasks_and_executors_are_pods_with_what_their_container_holds() -> None:
+    held = {ContainerId("ca"): {"x/y": ["2", "1"], "nvidia.com/gpu": []}, ContainerId("ce"): {"nvidia.com/gpu": ["u"]}}
+    frameworks: Any = Frameworks()
+    assert pods_shown(frameworks, held) == (
+        PodShown("a", "f", "the a", {"x/y": ("1", "2")}),
+        PodShown("b", "f", "the b", {}),
+        PodShown("e", "f", "executor", {"nvidia.com/gpu": ("u",)}),
+    )

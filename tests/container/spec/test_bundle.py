@@ -1,18 +1,34 @@
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mesos_gpu.container.host.users import HostUser
-from mesos_gpu.container.spec.bundle import CAPABILITIES, HostSetting, compose, cpu_limits
-from mesos_gpu.container.spec.config import ContainerConfig
+from mesos_gpu.container.spec.bundle import BASE_MOUNTS, CAPABILITIES, HostSetting, compose, cpu_limits
+from mesos_gpu.container.spec.config import ContainerConfig, ImageAsk, Volume, check_config, read_status
 from mesos_gpu.container.spec.hardening import Hardening
-from mesos_gpu.errors import ContainerError
+from mesos_gpu.container.spec.linux import (
+    UNLIMITED,
+    USUAL,
+    LinuxSettings,
+    Rlimit,
+    capabilities_document,
+    memory_document,
+    rlimits_document,
+    with_shm,
+)
+from mesos_gpu.container.spec.requirements import DriverFacts, unmet
+from mesos_gpu.container.spec.runtime_spec import Command
+from mesos_gpu.container.spec.submounts import Submount, with_mounts
+from mesos_gpu.errors import BadInput, ContainerError
 from mesos_gpu.gpu.device import DeviceNode
+from mesos_gpu.images.manifest import ImageConfig
 from mesos_gpu.isolator.plan import DEFAULT_PATH, BindMount, DeviceRule, LaunchPlan
 from tests.support.golden import Golden
 
@@ -165,3 +181,173 @@ def test_a_container_has_a_path_unless_its_task_names_another() -> None:
 def test_a_profile_of_apparmor_is_told_to_the_runtime_by_name() -> None:
     assert "apparmorProfile" not in composed()["process"]
     assert composed(hardening=Hardening(apparmor="docker-default"))["process"]["apparmorProfile"] == "docker-default"
+
+
+def test_without_wishes_nothing_changes() -> None:
+    usual = list(CAPABILITIES)
+    assert capabilities_document(USUAL, CAPABILITIES) == {"bounding": usual, "effective": usual, "permitted": usual}
+    assert memory_document(USUAL, 64) == {"limit": 64}
+    assert rlimits_document(USUAL) == {}
+    assert with_shm(BASE_MOUNTS, USUAL) == list(BASE_MOUNTS)
+
+
+def test_capabilities_that_are_asked_for_are_all_there_are() -> None:
+    asked = capabilities_document(LinuxSettings(effective=("CAP_CHOWN",)), CAPABILITIES)
+    assert set(asked) == {"bounding", "effective", "permitted", "inheritable", "ambient"}
+    assert {tuple(names) for names in asked.values()} == {("CAP_CHOWN",)}
+    narrow = capabilities_document(LinuxSettings(bounding=("CAP_KILL",)), CAPABILITIES)
+    assert {tuple(names) for names in narrow.values()} == {("CAP_KILL",)}
+
+
+def test_limits_above_what_is_sure() -> None:
+    assert memory_document(LinuxSettings(mem_limit_bytes=128), 64) == {"limit": 128, "reservation": 64}
+    assert memory_document(LinuxSettings(mem_limit_bytes=UNLIMITED), 64) == {"limit": -1, "reservation": 64}
+    assert cpu_limits(500, cfs_quota=False, limit_milli=2000) == {"shares": 512, "quota": 200000, "period": 100000}
+    assert cpu_limits(500, cfs_quota=True, limit_milli=UNLIMITED) == {"shares": 512}
+    assert cpu_limits(500, cfs_quota=True) == {"shares": 512, "quota": 50000, "period": 100000}
+
+
+def test_rlimits_and_shared_memory() -> None:
+    settings = LinuxSettings(rlimits=(Rlimit("RLIMIT_NOFILE", 1, 2),), shm_bytes=1 << 20)
+    assert rlimits_document(settings) == {"rlimits": [{"type": "RLIMIT_NOFILE", "soft": 1, "hard": 2}]}
+    (shm,) = (mount for mount in with_shm(BASE_MOUNTS, settings) if mount["destination"] == "/dev/shm")
+    assert "size=1048576" in shm["options"]
+
+
+PROC = {"destination": "/proc", "type": "proc", "source": "proc"}
+VOLUME = {"destination": "/data/", "type": "bind", "source": "/held/0", "options": ["rbind", "rw"]}
+LATER = {"destination": "/data/sub/other", "type": "bind", "source": "/held/1", "options": ["rbind", "rw"]}
+
+
+def test_mounts_below_a_folder_come_right_after_it_with_the_flags_that_they_have() -> None:
+    """What the bundle mounts later lies over them."""
+    below = {"/held/0": [Submount("sub", ("ro", "nosuid")), Submount("sub/deep", ())]}
+    found = list(with_mounts([PROC, VOLUME, LATER], below))
+    assert [found[0], found[1], found[4]] == [PROC, VOLUME, LATER]
+    assert found[2] == {
+        "destination": "/data/sub",
+        "type": "bind",
+        "source": "/held/0/sub",
+        "options": ["rbind", "ro", "nosuid"],
+    }
+    assert (found[3]["destination"], found[3]["source"]) == ("/data/sub/deep", "/held/0/sub/deep")
+
+
+def test_without_any_all_is_as_it_was() -> None:
+    assert list(with_mounts([PROC, VOLUME], {})) == [PROC, VOLUME]
+
+
+GOOD = ContainerConfig("c-1", Path("/tmp/sandbox"), ("true",), {"PATH": "/bin"}, None, 100, 1 << 20, 0)
+
+
+def test_an_ordinary_container_is_accepted() -> None:
+    check_config(GOOD)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"image": ImageAsk("a", Command(value="\0"))},
+        {"volumes": (Volume("", "/a"),)},
+        {"volumes": (Volume("a", "b"),)},
+        {"volumes": (Volume("/a", "/b/../.."),)},
+        {"volumes": (Volume("../a", "/b"),)},
+        {"volumes": (Volume("/a", "/proc/sys"),)},
+        {"volumes": (Volume("/a", "/dev"),)},
+        {"volumes": (Volume("/a", "."),)},
+        {"container_id": "../etc"},
+        {"container_id": ""},
+        {"container_id": ".hidden"},
+        {"argv": ()},
+        {"sandbox": Path("relative")},
+        {"gpus": -1},
+        {"argv": ("a\0b",)},
+        {"environment": {"A": "\0"}},
+        {"environment": {"A=B": "c"}},
+        {"environment": {"": "c"}},
+    ],
+)
+def test_what_cannot_be_a_container_is_refused_in_words(change: dict[str, Any], golden: Golden) -> None:
+    with pytest.raises(BadInput) as refused:
+        check_config(msgspec.structs.replace(GOOD, **change))
+    assert str(refused.value) == golden
+
+
+@pytest.mark.parametrize("status", [0, 1, 42, 127, 128, 255])
+def test_an_exit_status_is_an_exit_code(status: int) -> None:
+    assert (read_status(status).exit_code, read_status(status).signal) == (status, None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_a_status_above_128_is_a_signal(number: int) -> None:
+    assert (read_status(128 + number).exit_code, read_status(128 + number).signal) == (None, number)
+
+
+@pytest.mark.parametrize("status", [-1, 256])
+def test_a_status_that_no_process_has_is_an_unknown_end(status: int) -> None:
+    assert (read_status(status).exit_code, read_status(status).signal) == (None, None)
+
+
+DRIVER = DriverFacts("550.54.15", "12.4")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cuda>=12.0",
+        "cuda>=12.4",
+        "cuda=12.4",
+        "cuda!=11.8",
+        "cuda>11,cuda<13",
+        "cuda>=99 driver>=550.54",
+        "cuda>=99 brand=tesla,driver>=535,driver<551",
+        "arch>=9.0",
+        "",
+        "nonsense",
+    ],
+)
+def test_a_driver_that_fits(text: str) -> None:
+    assert unmet(ImageConfig(env={"NVIDIA_REQUIRE_CUDA": text}), DRIVER) is None
+
+
+@pytest.mark.parametrize("text", ["cuda>=12.5", "cuda>12.4", "cuda<12", "cuda>=99 driver>=560", "cuda>=12,driver<500"])
+def test_a_driver_that_does_not_fit_is_named_with_what_was_asked(text: str) -> None:
+    problem = unmet(ImageConfig(env={"NVIDIA_REQUIRE_CUDA": text}), DRIVER)
+    assert problem is not None
+    assert text in problem
+    assert "CUDA 12.4" in problem
+    assert "550.54.15" in problem
+
+
+def test_a_label_asks_as_the_environment_does_which_counts_more() -> None:
+    label = {"NVIDIA_REQUIRE_CUDA": "cuda>=99"}
+    assert unmet(ImageConfig(labels=label), DRIVER) is not None
+    assert unmet(ImageConfig(labels=label, env={"NVIDIA_REQUIRE_CUDA": "cuda>=12"}), DRIVER) is None
+
+
+def test_a_huge_number_is_more_than_any_driver_has() -> None:
+    """Python refuses to read more than 4300 digits."""
+    said = unmet(ImageConfig(env={"NVIDIA_REQUIRE_CUDA": f"cuda>={'9' * 100_000}"}), DriverFacts("550.1", "12.4"))
+    assert said is not None
+    assert "CUDA 12.4" in said
+    assert len(said) < 500
+    assert (
+        unmet(ImageConfig(env={"NVIDIA_REQUIRE_CUDA": f"cuda>={'0' * 5000}12"}), DriverFacts("550.1", "12.4")) is None
+    )
+
+
+def test_every_requirement_has_to_hold() -> None:
+    assert unmet(ImageConfig(env={"NVIDIA_REQUIRE_CUDA": "cuda>=12", "NVIDIA_REQUIRE_X": "driver>=999"}), DRIVER)
+
+
+def test_an_image_that_only_says_its_cuda_needs_that() -> None:
+    assert unmet(ImageConfig(env={"CUDA_VERSION": "12.4.1"}), DRIVER) is None
+    assert unmet(ImageConfig(env={"CUDA_VERSION": "12.5.0"}), DRIVER) is not None
+    both = {"CUDA_VERSION": "12.5.0", "NVIDIA_REQUIRE_CUDA": "cuda>=12.0"}
+    assert unmet(ImageConfig(env=both), DRIVER) is None
+
+
+def test_an_image_may_switch_its_own_needs_off_and_nothing_is_refused_without_a_driver() -> None:
+    needs = {"NVIDIA_REQUIRE_CUDA": "cuda>=99"}
+    assert unmet(ImageConfig(env={**needs, "NVIDIA_DISABLE_REQUIRE": "true"}), DRIVER) is None
+    assert unmet(ImageConfig(env=needs), DriverFacts()) is None

@@ -10,12 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
+from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.model.reservations import reservation_labels
 from mesos_gpu.marathon.state.actions import Decline, Kill, Revive
 from mesos_gpu.marathon.state.events import Offered, Tick
 from mesos_gpu.marathon.views.views import queue_view
 from mesos_gpu.mesos.ids import FrameworkId
-from tests.support.marathon.builders import ROLE, Run, app, offer, only, ranges, scalar, status
+from tests.support.marathon.builders import ROLE, SETTINGS, Run, app, offer, only, ranges, scalar, status
 from tests.support.marathon.residents import SHARED
 
 
@@ -155,3 +156,42 @@ def test_processors_are_given_up_for_parts_only_where_these_may_be(
     run.put(app("/parts", gpuShare={"memGiB": 10}, priority=1))
     run.do(Tick(), after_s=10.0)
     assert run.state.instances_of("/cheap")[0].task.gives_way_to == ("/parts" if gives_way else None)
+
+
+CHEAP, DEAR = {"preemptible": True}, {"priority": 7}
+
+
+def running(**more: Any) -> Run:
+    """A Marathon with one app, of which one task has all GPUs of the one machine."""
+    run = Run(settings=replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED))
+    run.subscribe()
+    run.put(app("/a", gpus=2, **more))
+    run.do(Offered([offer("O0", agent="S0", host="h0", gpus=2)]))
+    (task,) = run.tasks()
+    run.do(status(task))
+    return run
+
+
+@pytest.mark.parametrize("change", [CHEAP, DEAR, CHEAP | DEAR])
+def test_a_change_of_priority_replaces_nothing(change: dict[str, Any]) -> None:
+    run = running()
+    tasks = run.tasks()
+    assert only(run.put({"id": "/a", **change}), Kill) == []
+    assert run.tasks() == tasks
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "gives_way"),
+    [
+        ({}, CHEAP, True),
+        (CHEAP, {"preemptible": False}, False),
+        (CHEAP, DEAR, False),
+        (CHEAP | DEAR, {"priority": 1}, True),
+    ],
+)
+def test_who_gives_way_is_as_the_app_is_now(before: dict[str, Any], change: dict[str, Any], gives_way: bool) -> None:
+    run = running(**before)
+    run.put({"id": "/a", **change})
+    run.put(app("/b", gpus=2, priority=5))
+    killed = [kill.task_id for kill in only(run.do(Tick(), after_s=4.0), Kill)]
+    assert killed == (run.tasks() if gives_way else [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -11,7 +12,11 @@ from hypothesis import strategies as st
 
 from mesos_gpu.errors import InvalidApp, Problem
 from mesos_gpu.marathon.definitions.app import INVALID_JSON, AppRules, read_app
+from mesos_gpu.marathon.definitions.app_ids import canonical_id, name_problem, parent_id, top_group
+from mesos_gpu.marathon.definitions.runspec import restarted, versioned
+from mesos_gpu.marathon.definitions.timestamps import later_than, seconds_of, timestamp
 from tests.support.golden import Golden
+from tests.support.marathon.builders import V0, spec
 from tests.support.places import EXAMPLES
 
 RULES = AppRules(features=frozenset({"gpu_resources"}))
@@ -339,3 +344,193 @@ def test_any_json_is_either_read_or_refused_with_problems(fields: dict[str, Any]
 def test_reading_a_canonical_app_again_changes_nothing(case: str, document: dict[str, Any], shown: object) -> None:
     once = read(document)
     assert read(once) == once
+
+
+NAMES = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,5}[a-z0-9])?(\.[a-z0-9]{1,3})?", fullmatch=True)
+IDS = st.lists(st.sampled_from(["", ".", ".."]) | NAMES, max_size=6).map("/".join)
+
+
+@pytest.mark.parametrize("text", ["foo", "/foo", "/foo/", "//foo//", "./foo", "x/../foo"])
+def test_slashes_and_dots_make_no_difference(text: str) -> None:
+    assert canonical_id(text) == "/foo"
+
+
+def test_a_relative_id_counts_from_its_base() -> None:
+    assert canonical_id("../db", "/prod/web") == "/prod/db"
+    assert canonical_id("/db", "/prod/web") == "/db"
+
+
+def test_going_up_from_the_root_stays_there() -> None:
+    assert canonical_id("../../x") == "/x"
+
+
+@given(IDS, IDS)
+def test_a_canonical_id_is_absolute_and_stays_as_it_is(text: str, base: str) -> None:
+    found = canonical_id(text, canonical_id(base))
+    assert found.startswith("/")
+    assert "//" not in found
+    assert canonical_id(found, "/elsewhere") == found
+    assert canonical_id(f"./{text}/" if text[:1] != "/" else f"{text}/", canonical_id(base)) == found
+
+
+@given(st.text("aB0-._/ é\n", min_size=1, max_size=12))
+def test_a_name_outside_marathons_alphabet_is_refused_and_any_other_accepted(text: str) -> None:
+    names = [name for name in text.split("/") if name not in ("", ".", "..")]
+    fine = all(re.fullmatch("[a-z0-9.-]+", name) and not re.search(r"(^|\.)[-.]|[-.](\.|$)", name) for name in names)
+    if fine:
+        assert canonical_id(text).startswith("/")
+    else:
+        with pytest.raises(InvalidApp, match=r"^/id: "):
+            canonical_id(text)
+
+
+def test_an_id_of_many_slashes_is_judged_quickly() -> None:
+    with pytest.raises(InvalidApp):
+        canonical_id("/" * 10_000 + "!")
+
+
+def test_a_refused_id_comes_with_one_that_would_do(golden: Golden) -> None:
+    with pytest.raises(InvalidApp) as caught:
+        canonical_id("My_App")
+    assert caught.value.problems[0].suggestion == golden
+
+
+@pytest.mark.parametrize("app_id", ["/", "/a/restart", "/tasks", "/a/versions"])
+def test_names_of_the_api_are_no_app_names(app_id: str) -> None:
+    assert name_problem(app_id) is not None
+
+
+def test_groups_of_an_id() -> None:
+    assert (parent_id("/a"), parent_id("/a/b")) == ("/", "/a")
+    assert (top_group("/a"), top_group("/a/b/c")) == (None, "a")
+
+
+DOCKER = {"type": "DOCKER", "docker": {"image": "i"}}
+MESOS = {"type": "MESOS", "docker": {"image": "i"}}
+BRIDGE, HOST = {"mode": "container/bridge"}, {"mode": "host"}
+SINGLE = {"labels": {"MARATHON_SINGLE_INSTANCE_APP": "true"}}
+PERSISTENT = {"containerPath": "p", "persistent": {"size": 1}}
+
+
+def mapped(*mappings: dict[str, Any], **container: Any) -> dict[str, Any]:
+    return {**MESOS, **container, "portMappings": [{"containerPort": 80, **mapping} for mapping in mappings]}
+
+
+def volumes(*them: dict[str, Any]) -> dict[str, Any]:
+    return {"container": {"type": "MESOS", "volumes": list(them)}}
+
+
+NETWORKS = [
+    ({"networks": [HOST, {"name": "a"}]}, "/networks"),
+    ({"networks": [BRIDGE, BRIDGE], "container": MESOS}, "/networks"),
+    ({"networks": [{**HOST, "name": "a"}]}, "/networks(0)/name"),
+    ({"networks": [{**BRIDGE, "name": "a"}], "container": MESOS}, "/networks(0)/name"),
+    ({"networks": [{**HOST, "labels": {"a": "b"}}]}, "/networks(0)/labels"),
+    ({"networks": [{"name": "a"}, {"name": "a"}], "container": MESOS}, "/networks"),
+    ({"networks": [{"name": "a"}, {"name": "b"}], "container": DOCKER}, "/networks"),
+    ({"ipAddress": {}, "networks": [HOST]}, "/"),
+    ({"ipAddress": {}, "ports": [80]}, "/"),
+    (
+        {"ipAddress": {"discovery": {"ports": [{"number": 80, "name": "a", "protocol": "tcp"}]}}, "container": DOCKER},
+        "/ipAddress/discovery/ports",
+    ),
+    (
+        {
+            "ipAddress": {"discovery": {"ports": [{"number": 80, "name": "a", "protocol": "tcp"}]}},
+            "container": mapped({}),
+        },
+        "/ipAddress/discovery/ports",
+    ),
+]
+PORTS = [
+    ({"ports": [1], "portDefinitions": [{"port": 2}]}, "/"),
+    (
+        {"networks": [BRIDGE], "container": {**mapped({}), "docker": {"image": "i", "portMappings": [{}]}}},
+        "/container/docker/portMappings",
+    ),
+    ({"portDefinitions": [{"port": 0, "name": "a"}, {"port": 0, "name": "a"}]}, "/portDefinitions"),
+    ({"networks": [BRIDGE], "container": mapped({"name": "a"}, {"name": "a"})}, "/container/portMappings"),
+    (
+        {"networks": [{"name": "a"}], "container": mapped({"networkNames": ["b"]})},
+        "/container/portMappings(0)/networkNames",
+    ),
+]
+CHECKS = [
+    ({"healthChecks": [{"protocol": "COMMAND"}]}, "/healthChecks(0)/command"),
+    ({"healthChecks": [{"protocol": "TCP"}], "ports": []}, "/healthChecks(0)"),
+    ({"healthChecks": [{"portIndex": 2}], "ports": [0]}, "/healthChecks(0)"),
+    ({"healthChecks": [{"protocol": "MESOS_TCP", "ipProtocol": "IPv6"}], "ports": [0]}, "/healthChecks(0)/ipProtocol"),
+    ({"check": {"tcp": {"portIndex": 0}}, "container": DOCKER, "ports": [0]}, "/check"),
+    ({"check": {"tcp": {"portIndex": 1}}, "ports": [0]}, "/check/tcp/portIndex"),
+    ({"check": {"http": {"portIndex": 1}}, "ports": [0]}, "/check/http/portIndex"),
+]
+OTHERS = [
+    (volumes({**PERSISTENT, "containerPath": "a/b"}), "/container/volumes(0)/containerPath"),
+    (volumes({**PERSISTENT, "mode": "RO"}), "/container/volumes(0)/mode"),
+    ({"fetch": [{"uri": "http://h/a b"}]}, "/fetch(0)/uri"),
+    ({"fetch": [{"uri": "http://[h"}]}, "/fetch(0)/uri"),
+    ({"uris": ["a|b"]}, "/uris(0)"),
+    (
+        {"container": {**MESOS, "docker": {"image": "i", "parameters": [{"key": "a", "value": "b"}]}}},
+        "/container/docker/parameters",
+    ),
+    (
+        {"container": {**MESOS, "docker": {"image": "i", "credential": {"principal": "p"}}}},
+        "/container/docker/credential",
+    ),
+    ({"constraints": [["", "UNIQUE"]]}, "/constraints(0)"),
+    ({"constraints": [["a", "GROUP_BY", "x"]]}, "/constraints(0)"),
+    ({"constraints": [["a", "IS", "b c"]]}, "/constraints(0)"),
+    ({**SINGLE, "upgradeStrategy": {"maximumOverCapacity": 1}}, "/upgradeStrategy"),
+    (
+        {**volumes(PERSISTENT), "upgradeStrategy": {"maximumOverCapacity": 1, "minimumHealthCapacity": 0}},
+        "/upgradeStrategy/maximumOverCapacity",
+    ),
+    ({"env": {"": "a"}}, "/env"),
+]
+
+
+@pytest.mark.parametrize(("fields", "path"), [*NETWORKS, *PORTS, *CHECKS, *OTHERS])
+def test_what_does_not_go_together_is_said_at_its_place(fields: dict[str, Any], path: str, golden: Golden) -> None:
+    rules = AppRules(features=frozenset({"gpu_resources", "external_volumes", "secrets"}))
+    with pytest.raises(InvalidApp) as caught:
+        read_app({"id": "a", "cmd": "sleep 9", **fields}, rules)
+    problems = {problem.path: problem for problem in caught.value.problems}
+    assert path in problems, problems
+    assert [text for text in (problems[path].message, problems[path].suggestion) if text] == golden
+
+
+V1 = "2024-01-01T00:00:00.000Z"
+
+
+def test_a_change_of_instances_is_a_scaling() -> None:
+    new = versioned({**spec().definition, "instances": 3}, V1, spec())
+    assert new.document["versionInfo"] == {"lastScalingAt": V1, "lastConfigChangeAt": V0}
+    assert new.config_version == V0
+
+
+def test_any_other_change_is_of_the_configuration() -> None:
+    new = versioned({**spec().definition, "instances": 3, "mem": 64}, V1, spec())
+    assert new.document["versionInfo"] == {"lastScalingAt": V1, "lastConfigChangeAt": V1}
+
+
+def test_a_restart_makes_everything_outdated() -> None:
+    assert restarted(spec(), V1).config_version == V1
+    assert restarted(spec(), V1).definition == spec().definition
+
+
+def test_names_of_tasks_are_paths_backwards() -> None:
+    assert spec("/prod/web").task_name == "web.prod"
+
+
+@given(st.integers(0, 4_000_000_000_000))
+def test_times_are_read_back_to_the_millisecond(milliseconds: int) -> None:
+    assert round(seconds_of(timestamp(milliseconds / 1000)) * 1000) == milliseconds
+
+
+@given(st.lists(st.integers(1_700_000_000_000, 1_700_000_000_010), min_size=2))
+def test_versions_always_grow(times: list[int]) -> None:
+    versions: list[str] = []
+    for milliseconds in times:
+        versions.append(later_than(versions[-1] if versions else None, milliseconds / 1000))
+    assert versions == sorted(set(versions))

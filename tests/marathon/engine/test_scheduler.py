@@ -8,13 +8,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid5
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mesos_gpu.errors import InvalidApp, NotFound, Problem, Unavailable
 from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.engine import scheduler
+from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.state.actions import Acknowledge, Kill, Launch, Reconcile, Revive, Save, Suppress
 from mesos_gpu.marathon.state.events import FrameworkError, RemoveApp, Tick
@@ -231,3 +235,9 @@ async def test_others_are_served_while_something_is_decided(
     served.set()
     await marathon.settled()
     assert seen[0], "whoever asked was answered before that was decided"
+
+
+@given(st.uuids())
+def test_ids_of_a_seed_are_those_of_the_rfc_by_name(seed: UUID) -> None:
+    make = ids_from(str(seed))
+    assert [make() for _ in range(12)] == [str(uuid5(seed, str(number))) for number in range(1, 13)]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching import asks
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, Refusal, RolesBehaviour, match
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.reasons import Reason
+from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.instances import Instance, Phase, Task
+from mesos_gpu.mesos.ids import Role
+from mesos_gpu.placement.demand import Demand
 from tests.support.marathon.builders import T0, offer, scalar, spec
 
 RESTRICTED, UNRESTRICTED = GpuBehaviour.RESTRICTED, GpuBehaviour.UNRESTRICTED
@@ -165,3 +171,60 @@ def test_constraints_see_the_instances_of_the_app() -> None:
     wanted, found = spec(constraints=[["hostname", "UNIQUE"]]), Offer.from_json(offer(host="h0"))
     refused = match(wanted, found, found.resources, placed, behaviour=RESTRICTED, now_s=T0)
     assert refused == Refusal((Reason.UNFULFILLED_CONSTRAINT,))
+
+
+def test_what_comes_again_under_another_id_is_not_read_again() -> None:
+    first = Offer.from_json(offer("O1", gpus=2, attributes={"rack": "a"}))
+    first.reasons["it"] = ()
+    common = first.usable((Role("*"),), first.resources)
+    again = first.again(offer("O2", gpus=2, attributes={"rack": "a"}))
+    assert again == Offer.from_json(offer("O2", gpus=2, attributes={"rack": "a"}))
+    assert again is not None
+    assert again.reasons is first.reasons
+    assert again.usable((Role("*"),), again.resources) is common
+    assert first.again(first.document) is first
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"gpus": 1}, {"attributes": {"rack": "b"}}, {"host": "h2"}, {"cpus": 3}],
+    ids=lambda other: next(iter(other)),
+)
+def test_what_says_anything_else_is_read(other: dict[str, Any]) -> None:
+    told: dict[str, Any] = {"gpus": 2, "attributes": {"rack": "a"}}
+    assert Offer.from_json(offer("O1", **told)).again(offer("O2", **{**told, **other})) is None
+
+
+DEMAND = Demand(100, 32, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "ends_s"),
+    [
+        ({}, None),
+        ({"labels": {"MESOS_GPU_RUN": "true"}}, inf),
+        ({"maxRuntimeSeconds": 60}, 163.0),
+        ({"maxRuntimeSeconds": 60, "taskKillGracePeriodSeconds": 10}, 170.0),
+        ({"maxRuntimeSeconds": 1}, 120.0),
+    ],
+)
+def test_until_when_a_task_runs(changes: dict[str, object], ends_s: float | None) -> None:
+    task = Task("t", "S0", "h0", (), "v", 90.0, started_at_s=100.0)
+    instance = Instance("i", "/a", "v", "*", 0.0, task=task)
+    found = asks.running(instance, task, spec(**changes), "S0", DEMAND, now_s=120.0, ending=False)
+    assert (found.ends_s, found.unit, found.ending) == (ends_s, "i", False)
+    gang = replace(task, gang=Membership("g", 0, ("h0", "h1"), 31000))
+    found = asks.running(instance, gang, spec(**changes), "S0", DEMAND, now_s=120.0, ending=True)
+    assert (found.ends_s, found.unit, found.ending) == (120.0, "g", True)
+
+
+def test_shares_of_roles_are_of_gpus_and_of_cpus_where_nobody_has_gpus() -> None:
+    one, none = Demand(1000, 1, 1), Demand(3000, 1, 0)
+    assert asks.role_shares([("a", one), ("b", none)]) == {"a": 1.0, "b": 0.0}
+    assert asks.role_shares([("a", none), ("b", Demand(1000, 1))]) == {"a": 0.75, "b": 0.25}
+    assert asks.role_shares([]) == {}
+
+
+def test_members_of_a_gang_on_one_machine_share_its_slots() -> None:
+    found = Membership("g", 1, ("h0", "h1", "h1"), 31000, 2).variables()
+    assert (found["MPI_HOSTS"], found["MASTER_ADDR"], found["RANK"]) == ("h0:2,h1:4", "h0", "1")

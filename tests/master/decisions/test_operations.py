@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import base64
+import copy
+from collections.abc import Iterator
+from random import Random
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master.decisions import subscriptions, updates
+from mesos_gpu.master.decisions import launching, operations, subscriptions, updates
 from mesos_gpu.master.decisions.operations import operate
 from mesos_gpu.master.state.actions import (
     AcknowledgeOperation,
+    Action,
     ApplyOperation,
+    KeepResources,
+    ReconcileOperations,
     RunTask,
+    Warn,
 )
 from mesos_gpu.master.views.views import slaves_view
 from mesos_gpu.master.views.views_v1 import get_operations
+from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
+from tests.support.master.at_once import agents
 from tests.support.master.build import (
     NOW,
     UUID,
@@ -287,3 +299,223 @@ def test_a_framework_of_the_older_format_reserves_in_it() -> None:
     assert shown == [{**old, "allocation_info": {"role": ROLE}}]
     world.done(operation("UNRESERVE", old))
     assert not world.agent.total.kept()
+
+
+CALL = "mesos.v1.scheduler.Call"
+STRANGE: list[Any] = [
+    *(
+        None,
+        0,
+        -1,
+        1.5,
+        1e308,
+        True,
+        "",
+        "x",
+        "..",
+        "*",
+        "a/b",
+        "A" * 300,
+        "RANGES",
+        "SET",
+        "DYNAMIC",
+        "DOCKER",
+        [],
+        {},
+    ),
+    *({"value": "x"}, {"value": ""}, {"value": -1}, {"value": 0.0004}, {"value": 1e300}, {"nanoseconds": -5}),
+    *({"range": [{"begin": 5, "end": 2}]}, [{"role": "x"}], [{"type": "DYNAMIC", "role": "slave_public"}, {}]),
+]
+VOLUME = volume(32.0, "there")
+LIMITED: Document = {
+    "command": {"value": "true", "environment": {"variables": [{"name": "A", "value": "b", "type": "VALUE"}]}},
+    "container": {"type": "MESOS", "linux_info": {"share_cgroups": False}, "network_infos": [{"name": "x"}]},
+    "kill_policy": {"grace_period": {"nanoseconds": 1}},
+    "max_completion_time": {"nanoseconds": 10**10},
+    "health_check": {"type": "COMMAND", "command": {"value": "true"}, "delay_seconds": 0},
+    "check": {"type": "HTTP", "http": {"port": 80, "path": "/"}},
+    "labels": {"labels": [{"key": "a", "value": "b"}]},
+    "limits": {"mem": {"value": 64}},
+}
+
+
+def world() -> World:
+    """Return a master whose agent has a reservation and a volume."""
+    made = World()
+    made.accept(operation("RESERVE", dynamic("disk", 200.0), name=None), operation("CREATE", VOLUME, name=None))
+    return made
+
+
+def ordinary(made: World) -> list[Document]:
+    task = {**task_info(made.agent, "t", "cpus:0.1;mem:32"), **LIMITED}
+    executor: Document = {
+        "type": "DEFAULT",
+        "executor_id": {"value": "e"},
+        "framework_id": {"value": made.framework.id},
+        "resources": task_info(made.agent, "t", "cpus:0.1;mem:32;disk:8")["resources"],
+    }
+    custom = {**task, "executor": {**executor, "type": "CUSTOM", "command": {"value": "x"}}}
+    del custom["command"], custom["limits"]
+    free = {name: value for name, value in VOLUME.items() if name != "disk"}
+    return [
+        {"type": "LAUNCH", "launch": {"task_infos": [task]}},
+        {"type": "LAUNCH", "launch": {"task_infos": [custom]}},
+        {"type": "LAUNCH_GROUP", "launch_group": {"executor": executor, "task_group": {"tasks": [task]}}},
+        operation("RESERVE", dynamic("cpus", 0.1)),
+        operation("UNRESERVE", dynamic("disk", 1.0)),
+        operation("CREATE", volume(5.0, "new")),
+        operation("DESTROY", VOLUME),
+        {"type": "GROW_VOLUME", "grow_volume": {"volume": VOLUME, "addition": free}},
+        {"type": "SHRINK_VOLUME", "shrink_volume": {"volume": VOLUME, "subtract": {"value": 1}}},
+    ]
+
+
+def places(value: Any, so_far: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        yield (*so_far, key)
+        yield from places(inner, (*so_far, key))
+
+
+def damaged(document: Document, random: Random) -> Document:
+    """Leave out or replace one to three things, anywhere."""
+    made: Any = copy.deepcopy(document)
+    for _ in range(random.choice((1, 1, 2, 3))):
+        found = list(places(made))
+        if not found:
+            break
+        *path, last = random.choice(found)
+        around = made
+        for key in path:
+            around = around[key]
+        if isinstance(around, dict) and random.random() < 0.35:
+            del around[last]
+        else:
+            around[last] = copy.deepcopy(random.choice(STRANGE))
+    return dict(made)
+
+
+def accept(made: World, asked: Document) -> list[Action] | None:
+    """Return what follows of a call with this operation, None when the call itself is refused."""
+    body = {"offer_ids": [{"value": made.offer().id}], "operations": [asked]}
+    call: Document = {"type": "ACCEPT", "framework_id": {"value": made.framework.id}, "accept": body}
+    if messages.check(CALL, call) is not None:
+        return None
+    found = messages.normalize(CALL, call)["accept"]
+    return launching.accept(made.state, made.framework, found, NOW)
+
+
+@given(st.randoms(use_true_random=False))
+def test_whatever_an_operation_looks_like_the_books_add_up(random: Random) -> None:
+    made = world()
+    accept(made, damaged(random.choice(ordinary(made)), random))
+    check_books(made.state)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"type": "GROW_VOLUME"}, "A GROW_VOLUME operation must have the Offer.Operation.grow_volume field set"),
+        ({"type": "UNRESERVE"}, "An UNRESERVE offer operation must have the Offer.Operation.unreserve field set."),
+        ({"type": "RESERVE", "reserve": {}}, "Invalid resources: The resources have multiple resource providers: ;"),
+        (
+            {"type": "SHRINK_VOLUME", "shrink_volume": {"volume": VOLUME, "subtract": {"value": 1e308}}},
+            "'ShrinkVolume.subtract' is not an amount",
+        ),
+        (operation("RESERVE", dynamic("cpus", 1e308), name=None), "SCALAR"),
+        (operation("RESERVE", {**dynamic("cpus", 1), "reservations": [{}]}, name=None), "Invalid reservation"),
+    ],
+)
+def test_what_is_left_out_or_beyond_measure_is_refused_in_words(asked: Document, words: str) -> None:
+    made = world()
+    actions = accept(made, {**asked, "id": {"value": "op"}})
+    assert actions is not None
+    (event,) = events(actions, "UPDATE_OPERATION_STATUS")
+    assert words in event["status"]["message"]
+    check_books(made.state)
+
+
+def test_an_agent_without_operations_is_told_the_whole_list() -> None:
+    world = World(CAPABLE[:3])
+    assert "does not have the required RESOURCE_PROVIDER capability" in world.refused(
+        operation("RESERVE", dynamic("gpus", 1))
+    )
+    assert world.accept(operation("RESERVE", dynamic("gpus", 1), name=None)) == [KeepResources(world.agent.id)]
+    assert world.agent.operations == {}
+    actions = world.again()
+    assert KeepResources(world.agent.id) in actions, "also when it comes back"
+    assert world.agent.total.reserved(ROLE).gpus == 1, "it may not have heard"
+
+
+def test_an_agent_that_comes_back_knows_best_what_it_keeps(world: World) -> None:
+    world.accept(operation("RESERVE", dynamic("gpus", 2)))
+    world.again(kept=[dynamic("gpus", 1), volume()])
+    assert world.agent.total.reserved(ROLE).gpus == 1
+    assert world.agent.total.reserved(ROLE).milli("disk") == 64000
+    assert Resources.from_json(world.agent.info["resources"]).kept() == Resources(), "flags are flags"
+
+
+def test_operations_that_an_agent_does_not_list_are_asked_for(world: World) -> None:
+    (applied,) = world.accept(operation("RESERVE", dynamic("gpus", 1), name="op-1"))
+    assert isinstance(applied, ApplyOperation)
+    pid = world.agent.pid
+    assert agents.updated(world.state, world.agent.id, pid, UUID) == []
+    assert agents.updated(world.state, world.agent.id, pid, UUID, []) == [
+        ReconcileOperations(world.agent.id, (applied.uuid,))
+    ]
+    (event,) = events(world.report(applied, "OPERATION_DROPPED", uuid=None), "UPDATE_OPERATION_STATUS")
+    assert event["status"]["state"] == "OPERATION_DROPPED"
+    assert world.agent.operations == {}, "nobody acknowledges that"
+
+
+def test_a_new_master_learns_the_operations_from_the_agent(world: World) -> None:
+    (applied,) = world.accept(operation("RESERVE", dynamic("gpus", 1), name="op-1"))
+    assert isinstance(applied, ApplyOperation)
+    (document,) = get_operations(world.state)["operations"]
+    later = World()
+    later.framework.id = world.framework.id
+    later.state.frameworks = {world.framework.id: later.framework}
+    listed = [{**document, "agent_id": {"value": later.agent.id}}]
+    assert agents.updated(later.state, later.agent.id, later.agent.pid, UUID, listed) == []
+    assert events(later.report(applied), "UPDATE_OPERATION_STATUS")
+    assert later.acknowledge(applied) == [AcknowledgeOperation(later.agent.id, UUID, applied.uuid)]
+
+
+def test_a_status_of_an_operation_nobody_knows_is_ignored(world: World) -> None:
+    (warning,) = operations.status_update(world.state, world.agent.id, UUID, {"state": "OPERATION_FINISHED"})
+    assert isinstance(warning, Warn)
+
+
+def answer(world: World, agent_id: str | None, name: str = "op") -> Document:
+    asked: Document = {"operation_id": {"value": name}}
+    asked |= {} if agent_id is None else {"agent_id": {"value": agent_id}}
+    (event,) = events(operations.reconcile(world.state, world.framework, {"operations": [asked]}))
+    status: Document = event["update_operation_status"]["status"]
+    return status
+
+
+def test_reconciliation_says_what_is_known(world: World) -> None:
+    here = world.agent.id
+    (applied,) = world.accept(operation("RESERVE", dynamic("gpus", 1)))
+    assert isinstance(applied, ApplyOperation)
+    assert (answer(world, here)["state"], answer(world, None)["state"]) == ("OPERATION_PENDING", "OPERATION_PENDING")
+    world.report(applied)
+    assert answer(world, here) == {
+        "operation_id": {"value": "op"},
+        "state": "OPERATION_FINISHED",
+        "message": "Reconciliation: Latest operation state",
+        "agent_id": {"value": here},
+    }
+    every = events(operations.reconcile(world.state, world.framework, {}), "UPDATE_OPERATION_STATUS")
+    assert [e["status"]["state"] for e in every] == ["OPERATION_FINISHED"]
+    assert answer(world, here, "x")["message"] == "Reconciliation: Operation is unknown"
+    assert answer(world, None, "x")["message"].endswith("no 'agent_id' was provided")
+    assert answer(world, "nowhere")["message"] == "Reconciliation: Both operation and agent are unknown"
+    told = events(agents.unreachable(world.state, here, NOW), "UPDATE_OPERATION_STATUS")
+    assert [e["status"]["state"] for e in told] == ["OPERATION_UNREACHABLE"]
+    assert answer(world, here)["state"] == "OPERATION_UNREACHABLE"
+    world.state.gone[here] = NOW.wall_s
+    assert answer(world, here)["state"] == "OPERATION_GONE_BY_OPERATOR"
+    del world.state.gone[here]
+    world.state.recovered[here] = world.state.unreachable.pop(here)
+    assert answer(world, here)["state"] == "OPERATION_RECOVERING"

@@ -12,9 +12,12 @@ from mesos_gpu.master.model.documents import Operation
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.state.state import MasterState, News
 from mesos_gpu.master.views import operator_events, views_v1
+from mesos_gpu.master.views.agent_pages import AT_ONCE, AgentPages
+from mesos_gpu.master.views.views import slaves_view
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.authorization import Principal, read_acls
 from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
+from mesos_gpu.process.http import to_json
 from tests.support.master.build import (
     NOW,
     UUID,
@@ -184,3 +187,25 @@ def test_news_of_a_kind_that_is_none_is_a_mistake_of_ours(state: MasterState) ->
     state.news.append(News("TASK_ADDED", add_agent(state)))
     with pytest.raises(ValueError, match=r"\bTASK_ADDED\b.*\bAgent\b"):
         operator_events.take(state)
+
+
+def test_a_large_cluster_is_written_in_lots_and_others_may_change_it_in_between() -> None:
+    state, pages = new_state(), AgentPages()
+    agents = [add_agent(state, port=5051 + number) for number in range(2 * AT_ONCE + 1)]
+    lots = 0
+    for _ in pages.refresh(state):
+        lots += 1
+        agents[0].deactivated = lots % 2 == 1
+        state.agents.pop(agents[-lots].id)
+    assert lots == 2
+    assert pages.page(state) == to_json(slaves_view(state, None))
+
+
+def test_what_it_says_of_an_agent_that_is_as_it_was_is_not_written_again() -> None:
+    state, pages = new_state(), AgentPages()
+    agents = [add_agent(state, port=5051 + number) for number in range(AT_ONCE)]
+    assert len(list(pages.refresh(state))) == 1
+    assert not list(pages.refresh(state))
+    agents[0].deactivated = True
+    assert not list(pages.refresh(state))
+    assert pages.page(state) == to_json(slaves_view(state, None))

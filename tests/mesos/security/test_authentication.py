@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.mesos.security.authentication import Basic, Bearer, Realm, basic_header, make_token, read_token
 from mesos_gpu.mesos.security.authorization import Principal
+from mesos_gpu.mesos.security.secrets import without_secrets
 
 SECRETS = {"foo": "bar", "ünï": "pass:word"}
 KEY = b"a key that is long enough"
@@ -115,3 +116,24 @@ def test_a_refusal_names_the_realm_and_all_the_ways_in() -> None:
 def test_no_secret_is_printed_with_what_holds_it() -> None:
     assert "bar" not in repr(Basic({"foo": "bar"}))
     assert "key" not in repr(Bearer(b"some key")).replace("Bearer", "")
+
+
+def test_values_are_left_out_wherever_they_are_and_all_else_stays() -> None:
+    secret = {"type": "VALUE", "value": {"data": "aHVzaA=="}}
+    volume = {"container_path": "x", "source": {"type": "SECRET", "secret": secret}}
+    shown = without_secrets({"container": {"volumes": [volume, {"host_path": "/"}]}, "name": "t"})
+    assert shown == {
+        "container": {
+            "volumes": [
+                {"container_path": "x", "source": {"type": "SECRET", "secret": {"type": "VALUE"}}},
+                {"host_path": "/"},
+            ]
+        },
+        "name": "t",
+    }
+    assert secret["value"] == {"data": "aHVzaA=="}
+
+
+def test_a_document_without_any_is_the_same_object() -> None:
+    plain = {"a": [{"secret": {"type": "REFERENCE"}}], "value": 1}
+    assert without_secrets(plain) is plain

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mesos_gpu.agent.model.resources import parse_attributes
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.shares.cgpu import DEVICES, DISABLE, MEM_CONTAINER, ShareAsk, disagreement, read_ask
+from mesos_gpu.mesos.shares.gpu_links import cards_label, labelled_cards, links_text, read_links
 from mesos_gpu.mesos.shares.gpu_shares import (
     GPU_MEM,
     CardPart,
@@ -21,6 +27,7 @@ from mesos_gpu.mesos.shares.gpu_shares import (
     room_by_card,
     units,
 )
+from mesos_gpu.mesos.shares.levels import PROMISES, WORDS, Level, level_named, shortfall, strongest, table, weakest
 from tests.support.golden import Golden
 
 T4 = SharedCard(0, "GPU-zero", 15109, 25)
@@ -174,3 +181,74 @@ def test_the_lowest_units_of_a_card_are_those_that_a_list_of_all_begins_with(
     found = lowest(resources, GPU_MEM, card, count)
     numbers = [number for first, last in found for number in range(first, last + 1)]
     assert numbers == [card * 1000 + position for position in units(resources, GPU_MEM).get(card, [])[:count]]
+
+
+SETS = st.lists(st.frozensets(st.integers(0, 255), min_size=2, max_size=8), max_size=6, unique=True)
+
+
+def test_the_largest_sets_come_first() -> None:
+    assert links_text([{4, 0}, {3, 2, 1, 0}, {7, 6, 5, 4}]) == "0-1-2-3/4-5-6-7/0-4"
+
+
+@given(SETS)
+def test_what_is_told_is_read_and_is_text_in_mesos_grammar(sets: list[frozenset[int]]) -> None:
+    text = links_text(sets)
+    assert set(read_links(text)) == set(sets)
+    if sets:
+        assert parse_attributes(f"gpu_nvlink:{text}") == [
+            {"name": "gpu_nvlink", "type": "TEXT", "text": {"value": text}}
+        ]
+
+
+@pytest.mark.parametrize("text", ["", "0", "0/1", "0-0", "a-b", "0-1-", "-1-2", "1000-1001", "yes"])
+def test_what_is_of_no_such_form_says_nothing(text: str) -> None:
+    assert read_links(text) == ()
+
+
+def test_of_a_great_many_sets_the_largest_are_told() -> None:
+    sets = [frozenset((one, one + 1)) for one in range(200)] + [frozenset((0, 1, 2))]
+    assert len(read_links(links_text(sets))) == 64
+    assert read_links(links_text(sets))[0] == {0, 1, 2}
+
+
+def test_a_label_says_which_cards_a_task_has() -> None:
+    status = {"labels": {"labels": [{"key": "other", "value": "1"}, cards_label((3, 0))]}}
+    assert labelled_cards(status) == (0, 3)
+
+
+@pytest.mark.parametrize("value", ["", "GPU-1", "0,", "0, 1", "-1", "1000"])
+def test_another_label_says_nothing(value: str) -> None:
+    assert labelled_cards({"labels": {"labels": [{"key": "gpu.cards", "value": value}]}}) == ()
+    none: list[dict[str, Any]] = [{}, {"labels": {}}, {"labels": {"labels": [{"key": "gpu.cards"}]}}]
+    assert [labelled_cards(status) for status in none] == [(), (), ()]
+
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_the_strongest_that_is_there_is_chosen_and_the_weakest_card_counts() -> None:
+    assert strongest([]) is Level.ADVISORY
+    assert strongest([Level.WATCHER, Level.CGROUP, Level.MPS]) is Level.CGROUP
+    assert weakest([Level.CGROUP, Level.WATCHER]) is Level.WATCHER
+    assert weakest([]) is Level.ADVISORY
+    assert list(PROMISES) == sorted(Level, reverse=True)
+
+
+def test_names_are_read_and_others_refused() -> None:
+    assert [level_named(word) for word in WORDS] == list(Level)
+    with pytest.raises(ValueError, match=r"'hard'.*mig, cgroup, mps, watcher, advisory"):
+        level_named("hard")
+
+
+@pytest.mark.parametrize("required", Level)
+@pytest.mark.parametrize("there", Level)
+def test_less_than_required_is_refused_in_words(required: Level, there: Level) -> None:
+    words = shortfall(required, 2, there)
+    assert (words is None) == (there >= required)
+    if words is not None:
+        assert re.search(rf"'{required.word}'.* 2 .*'{there.word}'", words)
+
+
+def test_the_documentation_has_the_table() -> None:
+    (page,) = [path for path in DOCS.rglob("sharing.md") if "# One GPU" in path.read_text()]
+    assert table() in page.read_text()
