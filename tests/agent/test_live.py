@@ -312,3 +312,27 @@ async def test_a_task_group_runs_on_an_agent_that_asks_its_executor_who_it_is(tm
         agent.kill("a")
         await agent.reaches("a", "TASK_KILLED")
         assert "a key that signs" not in agent.log.read_text()
+
+
+async def test_the_key_of_executors_tokens_is_replaced_under_a_running_task_group(tmp_path: Path) -> None:
+    credentials, first = secret_files(tmp_path)
+    new_key = tmp_path / "new_key"
+    new_key.write_text("a newer key")
+    new_key.chmod(0o600)
+    old_path = first.partition("=")[2]
+    words = [credentials, "--authenticate_http_readwrite", "--authenticate_http_executors"]
+    patient = "--executor_reregistration_timeout=15secs"
+    async with live_agent(tmp_path, *words, first) as agent:
+        launch(agent, task("old", "sleep 600"))
+        await agent.reaches("old", "TASK_RUNNING")
+        await agent.signal(signal.SIGTERM)
+        await agent.start(*words, patient, f"--jwt_secret_key={new_key},{old_path}")
+        launch(agent, task("new", "sleep 600"), executor_id="second")
+        await agent.reaches("new", "TASK_RUNNING")
+        # The first executor is known by its old token still: it carries out a kill.
+        agent.kill("old")
+        await agent.reaches("old", "TASK_KILLED")
+        await agent.signal(signal.SIGTERM)
+        await agent.start(*words, patient, f"--jwt_secret_key={new_key}")
+        agent.kill("new")
+        await agent.reaches("new", "TASK_KILLED")

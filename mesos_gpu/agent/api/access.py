@@ -7,7 +7,8 @@ src/slave/constants.hpp (the realms' names).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesos_gpu.agent.flags import AgentFlags
@@ -59,12 +60,8 @@ def protections(flags: AgentFlags) -> dict[str, bool]:
 
 def open_access(flags: AgentFlags) -> Access:
     """Return who may use an agent with these flags. Raises BadFlag."""
-    key = None
-    if flags.jwt_secret_key is not None:
-        key = read_secret("jwt_secret_key", flags.jwt_secret_key).encode()
-        if not key:
-            raise BadFlag("jwt_secret_key", "is empty")
-    if flags.authenticate_http_executors and key is None:
+    keys = () if flags.jwt_secret_key is None else _keys(flags.jwt_secret_key)
+    if flags.authenticate_http_executors and not keys:
         raise BadFlag("jwt_secret_key", "must be specified when --authenticate_http_executors is set to true")
     tokens = flags.authenticate_http_executors or JWT in (flags.http_authenticators or ())
     if flags.authenticate_http_readwrite and not tokens:
@@ -81,16 +78,25 @@ def open_access(flags: AgentFlags) -> Access:
     )
     realms = {
         # A token that an executor shows identifies it, also where executors without one are let in.
-        use: Realm(name, _authenticators(flags, use, flag, secrets, key), required=required)
+        use: Realm(name, _authenticators(flags, use, flag, secrets, keys), required=required)
         for use, name, flag, required in asked
-        if required or (use == EXECUTORS and key is not None)
+        if required or (use == EXECUTORS and keys)
     }
     acls = open_acls(flags.acls, live, authenticating=any(protections(flags).values()))
-    return Access(Gate(realms, flags.login_hint), acls, key, live)
+    return Access(Gate(realms, flags.login_hint), acls, keys[0] if keys else None, live)
+
+
+def _keys(value: str) -> list[bytes]:
+    """Return the keys of --jwt_secret_key: a file, or several after commas, each an absolute path. Raises BadFlag."""
+    first, *others = re.split(",(?=/)", value) if value.startswith("/") else [value]
+    keys = [read_secret("jwt_secret_key", one).encode() for one in (first, *others)]
+    if b"" in keys:
+        raise BadFlag("jwt_secret_key", f"{(first, *others)[keys.index(b'')]} is empty")
+    return keys
 
 
 def _authenticators(
-    flags: AgentFlags, use: str, flag: str, secrets: Mapping[str, str] | None, key: bytes | None
+    flags: AgentFlags, use: str, flag: str, secrets: Mapping[str, str] | None, keys: Sequence[bytes]
 ) -> list[Authenticator]:
     """Return the ways into a realm. An executor cannot have a secret of its own: it has nothing but its token."""
     asked = flags.http_authenticators
@@ -99,8 +105,8 @@ def _authenticators(
     found: list[Authenticator] = []
     if BASIC in asked and use != EXECUTORS:
         found.append(basic("http_credentials", secrets, asked_by=flag))
-    if JWT in asked and key is None:
+    if JWT in asked and not keys:
         raise BadFlag("jwt_secret_key", f"is needed with --http_authenticators={JWT}")
-    if key is not None and (JWT in asked or use == EXECUTORS):
-        found.append(Bearer(key))
+    if keys and (JWT in asked or use == EXECUTORS):
+        found.append(Bearer(keys))
     return found

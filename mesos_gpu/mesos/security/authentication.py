@@ -58,16 +58,16 @@ class Basic:
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """A JSON web token, signed with the agent's key (HS256)."""
+    """A JSON web token, signed with one of the agent's keys (HS256)."""
 
-    key: bytes = field(repr=False)
+    keys: Sequence[bytes] = field(repr=False)
     scheme: str = "Bearer"
 
     def authenticate(self, header: str | None, now_s: float) -> Principal | None:
         """Return the claims of a token that we made and that has not expired."""
         found = _credentials(header, self.scheme)
-        claims = None if found is None else read_token(found, self.key, now_s)
-        return Principal(claims=claims) if claims else None
+        claims = () if found is None else (read_token(found, key, now_s) for key in self.keys)
+        return next((Principal(claims=one) for one in claims if one), None)
 
 
 class Realm(Struct, frozen=True):

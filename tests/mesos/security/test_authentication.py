@@ -49,7 +49,7 @@ def test_a_secret_shows_who_one_is_and_nothing_else_does(header: str | None, pri
 
 @given(st.text())
 def test_no_header_makes_the_gate_fall_over(header: str) -> None:
-    realm = Realm("r", [Basic(SECRETS), Bearer(KEY)])
+    realm = Realm("r", [Basic(SECRETS), Bearer([KEY])])
     assert realm.authenticate(header, NOW_S) is None
     assert realm.authenticate(f"Basic {header}", NOW_S) is None
     assert realm.authenticate(f"Bearer {header}", NOW_S) is None
@@ -59,8 +59,14 @@ def test_a_token_carries_its_claims_for_whoever_has_the_key() -> None:
     token = make_token(CLAIMS, KEY)
     assert read_token(token, KEY, NOW_S) == CLAIMS
     assert read_token(token, b"another key", NOW_S) is None
-    assert Bearer(KEY).authenticate(f"Bearer {token}", NOW_S) == Principal(claims=CLAIMS)
+    assert Bearer([KEY]).authenticate(f"Bearer {token}", NOW_S) == Principal(claims=CLAIMS)
     assert not token.endswith("=")
+
+
+def test_tokens_that_were_signed_with_an_earlier_key_are_valid_while_it_is_listed() -> None:
+    token = f"Bearer {make_token(CLAIMS, KEY)}"
+    assert Bearer([b"another key", KEY]).authenticate(token, NOW_S) == Principal(claims=CLAIMS)
+    assert Bearer([b"another key"]).authenticate(token, NOW_S) is None
 
 
 def test_a_token_is_worth_nothing_once_anything_in_it_is_changed() -> None:
@@ -108,14 +114,14 @@ def test_a_refusal_names_the_realm_and_all_the_ways_in() -> None:
     one = Realm("mesos-master-readonly", [Basic(SECRETS)])
     assert one.challenge == 'Basic realm="mesos-master-readonly"'
     assert one.refusal == "401 Unauthorized."
-    both = Realm("mesos-agent-readwrite", [Basic(SECRETS), Bearer(KEY)])
+    both = Realm("mesos-agent-readwrite", [Basic(SECRETS), Bearer([KEY])])
     assert both.challenge == 'Basic realm="mesos-agent-readwrite",Bearer realm="mesos-agent-readwrite"'
     assert '"Bearer" authenticator returned:\n401 Unauthorized.' in both.refusal
 
 
 def test_no_secret_is_printed_with_what_holds_it() -> None:
     assert "bar" not in repr(Basic({"foo": "bar"}))
-    assert "key" not in repr(Bearer(b"some key")).replace("Bearer", "")
+    assert "key" not in repr(Bearer([b"some key"])).replace("Bearer", "")
 
 
 def test_values_are_left_out_wherever_they_are_and_all_else_stays() -> None:

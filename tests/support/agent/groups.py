@@ -9,9 +9,10 @@ from tests.support.agent.documents import FRAMEWORK_ID, scalar
 from tests.support.agent.live import FRAMEWORK, LiveAgent
 
 
-def launch(agent: LiveAgent, *tasks: dict[str, Any], new: bool = True) -> None:
+def launch(agent: LiveAgent, *tasks: dict[str, Any], new: bool = True, executor_id: str | None = None) -> None:
     group = {"tasks": [devolve("mesos.TaskInfo", one) for one in tasks]}
-    executor = devolve("mesos.ExecutorInfo", POD)
+    named = POD if executor_id is None else {**POD, "executor_id": {"value": executor_id}}
+    executor = devolve("mesos.ExecutorInfo", named)
     document = {"framework": FRAMEWORK, "executor": executor, "task_group": group, "launch_executor": new}
     agent.master.send("RunTaskGroupMessage", document)
 
