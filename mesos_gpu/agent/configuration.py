@@ -276,7 +276,7 @@ def _tasks(flags: AgentFlags) -> TaskSettings:
             shutdown_s=flags.executor_shutdown_grace_period,
             recovery_s=flags.recovery_timeout,
         ),
-        domain_socket_for_all=flags.http_executor_domain_sockets,
+        domain_socket_for_all=bool(flags.http_executor_domain_sockets),
         disk=disk if measured else None,
         hardening=hardening,
         profiles=profiles,

@@ -118,10 +118,10 @@ class AgentFlags(OperatorFlags):
     network_cni_config_dir: PathText | None = flag(
         None, "Folder of CNI configurations: the networks that tasks may join by name. For network/cni in --isolation."
     )
-    http_executor_domain_sockets: bool = flag(
-        False,
+    http_executor_domain_sockets: bool | None = flag(
+        None,
         "Give all executors without an image a socket file to reach the agent at (MESOS_DOMAIN_SOCKET), not only those "
-        "in networks of their own.",
+        "in networks of their own; default: only where LIBPROCESS_SSL_REQUIRE_CLIENT_CERT is set.",
     )
     domain_socket_location: PathText | None = flag(None, "That file; default: RUNTIME_DIR/agent.sock.")
     default_container_dns: str | None = flag(

@@ -52,13 +52,17 @@ def with_switches(flags: AgentFlags) -> tuple[AgentFlags, list[str]]:
 
 async def run(flags: AgentFlags, stop: asyncio.Event) -> int:
     """Run an agent with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
+    tls = open_tls(os.environ)
+    if flags.http_executor_domain_sockets is None:
+        # Over TCP executors would have to show a certificate, whose key then could not be the agent's alone.
+        flags = flags.replace(http_executor_domain_sockets=tls is not None and tls.settings.require_client)
     configuration = read_configuration(flags)
     if flags.trace_launches:
         stages.trace()
     # From here on there may be something to undo, which the signal's own action would leave behind.
     leave = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, leave.set)
-    async with open_agent(configuration, open_tls(os.environ)) as opened:
+    async with open_agent(configuration, tls) as opened:
         opened.checkpoints.syncing.begin_threads()
         following = asyncio.ensure_future(configuration.access.live.follow())
         try:

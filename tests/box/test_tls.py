@@ -78,7 +78,7 @@ class Cluster:
     """Master, agent and Marathon, up; `cli` runs the command line with our certificate."""
 
     def __init__(self, folder: Path, authority: Authority) -> None:
-        self.authority = authority
+        self.folder, self.authority = folder, authority
         certificate, key = authority.issue("node")
         mine, my_key = authority.issue("me", kind="client")
         plain = {
@@ -174,6 +174,14 @@ class Cluster:
             program.end(endings.get(program.log.stem, signal.SIGTERM))
 
 
+def environment_of(path: Path) -> bytes:
+    """Return what a process was started with, b"" of one that has ended."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("tls")
@@ -193,6 +201,16 @@ def test_an_app_and_a_pod_run_and_the_command_line_lists_reads_and_enters_them(c
     assert len(task["gpuDevices"]) == 1, "asked of the agent, over TLS"
     cluster.until_said("plain", "said by the task\n")
     cluster.until_said("group", "said by the pod\n")
+    (executor,) = [
+        environment
+        for path in Path("/proc").glob("[0-9]*/environ")
+        if b"MESOS_EXECUTOR_ID=instance-group." in (environment := environment_of(path))
+        and str(cluster.folder).encode() in environment
+        and b"mesos_gpu/executor" in path.with_name("cmdline").read_bytes()
+        and b"tini" not in path.with_name("cmdline").read_bytes()
+    ]
+    assert b"MESOS_DOMAIN_SOCKET=" in executor
+    assert b"LIBPROCESS_SSL_KEY_FILE=" not in executor, "the key may be the agent's alone"
     assert cluster.ok("task", "exec", "plain", "--", "sh", "-c", "echo $((6 * 7))") == "42\n"
     assert json.loads(cluster.ok("agent", "list", "-o", "json"))
 

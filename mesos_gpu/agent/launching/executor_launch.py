@@ -67,11 +67,11 @@ def executor_container(
     else:
         environment["MESOS_RECOVERY_TIMEOUT"] = format_duration(patience.recovery_s)
     environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] = format_duration(shutdown_grace_s(info, patience))
-    if info.get("type") == DEFAULT:
-        # Ours, so it is told; others are told by --executor_environment_variables, as on Mesos.
-        environment = {**identity.tls_environment, **environment}
     if identity.domain_socket and config.image is None and (config.networks or identity.domain_socket_for_all):
         environment["MESOS_DOMAIN_SOCKET"] = identity.domain_socket
+    elif info.get("type") == DEFAULT:
+        # Ours, so it is told; others are told by --executor_environment_variables, as on Mesos.
+        environment = {**identity.tls_environment, **environment}
     environment.update(read_variables(info.get("command") or {}))
     if identity.executor_key is not None:
         claims = {"fid": executor.key.framework, "eid": executor.key.executor, "cid": executor.container_id}
