@@ -17,7 +17,7 @@ from mesos_gpu.marathon.flags import IN_INFO, IN_ZOOKEEPER_INFO, MarathonFlags
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.store.zk_limits import ZkLimits
-from mesos_gpu.mesos.flags import flags_of
+from mesos_gpu.mesos.flags import flags_of, without_credentials
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.security.tls_settings import TlsSettings
@@ -247,12 +247,13 @@ def _zookeeper_info(flags: MarathonFlags) -> dict[str, Any]:
 
 
 def _shown(flags: MarathonFlags, part: str) -> dict[str, Any]:
-    """Return the flags that a part of /v2/info shows as they are."""
-    return {
+    """Return the flags that a part of /v2/info shows as they are, but for the credentials of URLs."""
+    shown = {
         flag.name: flag.kind.json(getattr(flags, flag.name))
         for flag in flags_of(MarathonFlags)
         if flag.shown_in == part
     }
+    return {name: without_credentials(value) if isinstance(value, str) else value for name, value in shown.items()}
 
 
 def _master_url(master: str, scheme: str) -> str | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 import operator
+import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -437,9 +438,19 @@ def help_text(line: CommandLine[F]) -> str:
 
 
 def flags_as_text(flags: Flags) -> dict[str, str]:
-    """Return the flags that have a value by name, as `/flags` and `/state` show them."""
+    """Return the flags that have a value by name, as `/flags` and `/state` show them: no URL with its credentials."""
     values = ((flag, getattr(flags, flag.name)) for flag in flags_of(type(flags)))
-    return {flag.name: flag.kind.text(value) for flag, value in sorted(values, key=_name) if value is not None}
+    texts = {flag.name: flag.kind.text(value) for flag, value in sorted(values, key=_name) if value is not None}
+    return {name: without_credentials(text) for name, text in texts.items()}
+
+
+_CREDENTIALS = re.compile("://[^/@ ]*@")
+"""What stands before the hosts of a URL (RFC 3986, 3.2.1): `zk://user:password@host:2181/mesos`."""
+
+
+def without_credentials(text: str) -> str:
+    """Return a text without the credentials of the URLs that are in it."""
+    return _CREDENTIALS.sub("://", text)
 
 
 def _name(item: tuple[Flag, Any]) -> str:

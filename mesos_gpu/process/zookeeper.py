@@ -16,7 +16,7 @@ from kazoo.exceptions import BadVersionError, ConnectionLoss, KazooException, No
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
-from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_acl
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Permissions, make_acl
 
 from mesos_gpu.errors import ProtocolError, Unavailable
 from mesos_gpu.mesos.leader import LABEL, SESSION_TIMEOUT_S, Leader, ZkUrl, leading, read_node
@@ -57,10 +57,35 @@ class ZkSession:
 
     @property
     def acl(self) -> Sequence[ACL]:
-        """Return who may do what with our nodes: everybody reads, and without credentials everybody writes."""
+        """Return who may do what with the nodes of an election, which tell addresses: everybody reads, as in Mesos.
+
+        Without credentials everybody writes, too. Source: Mesos src/zookeeper/group.cpp, EVERYONE_READ_CREATOR_ALL.
+        """
         if self.url.credentials is None:
             return list(OPEN_ACL_UNSAFE)
         return [make_acl("world", "anyone", read=True), *CREATOR_ALL_ACL]
+
+    @property
+    def private_acl(self) -> Sequence[ACL]:
+        """Return who may do what with all other nodes: only who has the credentials; without any, everybody."""
+        return list(OPEN_ACL_UNSAFE if self.url.credentials is None else CREATOR_ALL_ACL)
+
+    def close_to_others(self, path: str, *, patience_s: float) -> None:
+        """Give a node, and all below it, `private_acl`, where an earlier version or a URL without credentials made it.
+
+        Nothing happens without credentials, and where there is no such node. Raises KazooException, KazooTimeoutError.
+        """
+        if self.url.credentials is None:
+            return
+        try:
+            acls, _ = self.client.get_acls_async(path).get(timeout=patience_s)
+        except NoNodeError:
+            return
+        if all(acl.id.scheme != "world" for acl in acls):
+            return
+        for child in self.client.get_children_async(path).get(timeout=patience_s):
+            self.close_to_others(f"{path}/{child}", patience_s=patience_s)
+        self.client.set_acls_async(path, self.private_acl).get(timeout=patience_s)
 
     def start(self, work: Callable[[], None], renew: Callable[[], None]) -> None:
         """Connect, however long it takes, then call `work`; `renew` when a new session follows one that expired.
@@ -74,6 +99,10 @@ class ZkSession:
         def begin() -> None:
             try:
                 self.client.ensure_path(self.url.path, acl=self.acl)
+                if self.url.credentials is not None:
+                    found, _ = self.client.get_acls(self.url.path)
+                    if any(acl.id.scheme == "world" and acl.perms != Permissions.READ for acl in found):
+                        self.client.set_acls(self.url.path, self.acl)  # it was made without credentials
                 work()
             except (KazooException, KazooTimeoutError) as error:
                 log.log(logging.DEBUG if self._closing else logging.ERROR, "%s: %s", self.url, _words(error))
@@ -226,7 +255,7 @@ class ZkValue:
     """
 
     def __init__(self, session: ZkSession, name: str, *, patience_s: float) -> None:
-        self._client, self._acl = session.client, session.acl
+        self._session, self._client, self._acl = session, session.client, session.private_acl
         self.path = f"{session.url.path}/log_replicas/{name}"
         self._patience_s = patience_s
         self._version: int | None = None
@@ -238,6 +267,7 @@ class ZkValue:
         """Return the value, None when there is none yet; from now on we own it. Raises Unavailable."""
         try:
             data, stat = self._client.get_async(self.path).get(timeout=self._patience_s)
+            self._session.close_to_others(self.path, patience_s=self._patience_s)
         except NoNodeError:
             self._version = None
             return None

@@ -48,7 +48,8 @@ class ZkTree:
     """The tree at `<path>/state`. Methods wait for answers, `patience_s` each at most; one thread at a time uses it."""
 
     def __init__(self, session: ZkSession, path: str, *, patience_s: float) -> None:
-        self._client, self._acl, self._patience_s = session.client, session.acl, patience_s
+        self._session, self._client, self._patience_s = session, session.client, patience_s
+        self._acl = session.private_acl
         self.path = path.rstrip("/")
         self._root, self._owner, self._log = (f"{self.path}/{name}" for name in ("state", "owner", "journal"))
         self._token = uuid.uuid4().hex
@@ -97,7 +98,7 @@ class ZkTree:
             raise self._unavailable("write", error) from None
 
     def _claim(self) -> None:
-        self._client.ensure_path(self.path, acl=self._acl)
+        self._client.ensure_path(self.path, acl=self._session.acl)
         for path in (self._owner, self._log):
             self._client.ensure_path(path, acl=self._acl)
         try:
@@ -108,6 +109,8 @@ class ZkTree:
                 raise Unavailable(
                     f"what is in {self._root} was not written by this program; choose another path"
                 ) from None
+        for path in (self._log, self._root, self._owner):
+            self._session.close_to_others(path, patience_s=self._patience_s)
         stat = self._get(self._client.set_async(self._owner, self._mark()))
         self._version = stat.version
 

@@ -6,8 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mesos_gpu.agent.flags import COMMAND_LINE as AGENT
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.flags import Bytes, CommandLine, Duration, HelpAsked, PathText, ProgramFlags, flag, parse_flags
+from mesos_gpu.mesos.flags import (
+    Bytes,
+    CommandLine,
+    Duration,
+    HelpAsked,
+    PathText,
+    ProgramFlags,
+    flag,
+    flags_as_text,
+    parse_flags,
+)
 from mesos_gpu.mesos.units import format_duration, parse_bytes, parse_duration
 from tests.support.golden import Golden
 
@@ -102,3 +113,15 @@ def test_a_printed_duration_reads_back(milliseconds: int) -> None:
 
 def test_sizes_are_powers_of_1024() -> None:
     assert parse_bytes("32MB") == 32 * 1024 * 1024
+
+
+def test_flags_are_shown_without_the_credentials_of_urls() -> None:
+    flags = parse_flags(
+        AGENT,
+        ["--work_dir=/w", "--master=zk://ann:s3cret@a:1,b:2/x", "--docker_registry=https://ann:s3cret@registry:5000"],
+        {},
+    )[0]
+    shown = flags_as_text(flags)
+    assert shown["master"] == "zk://a:1,b:2/x"
+    assert shown["docker_registry"] == "https://registry:5000"
+    assert not any("s3cret" in text for text in shown.values())

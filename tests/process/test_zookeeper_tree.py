@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss
+from kazoo.exceptions import ConnectionLoss, NoAuthError
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.leader import parse_zk_url
-from mesos_gpu.process.zookeeper import ZkSession
+from mesos_gpu.process.zookeeper import ZkSession, ZkValue
 from mesos_gpu.process.zookeeper_tree import REQUEST_BYTES, ZkTree
 from tests.support.golden import Golden
 from tests.support.zookeeper import RealZooKeeper
@@ -185,3 +185,50 @@ def test_a_server_that_is_away_is_waited_for_and_given_up(tmp_path_factory: pyte
 
     with RealZooKeeper(tmp_path_factory.mktemp("away"), tick_ms=2000) as server:
         asyncio.run(work(server))
+
+
+async def test_with_credentials_nobody_else_reads_or_changes_the_tree(zookeeper: RealZooKeeper) -> None:
+    path = uuid.uuid4().hex
+    closed = zookeeper.url(path).replace("zk://", "zk://ann:secret@")
+    stranger = KazooClient(hosts=zookeeper.hosts)
+    await asyncio.to_thread(stranger.start)
+
+    async def write(url: str, text: bytes) -> dict[str, bytes]:
+        session = ZkSession(parse_zk_url("zk", url), 5.0)
+        begun = asyncio.Event()
+        session.start(lambda: session.call_in_loop(begun.set), lambda: None)
+        await asyncio.wait_for(begun.wait(), 60)
+        try:
+            mine, value = tree(session), ZkValue(session, "value", patience_s=10)
+
+            def work() -> dict[str, bytes]:
+                before = content(mine)
+                mine.write([("apps/one", text)])
+                value.read()
+                value.write(text)
+                return before
+
+            return await asyncio.to_thread(work)
+        finally:
+            await session.close()
+
+    assert await write(zookeeper.url(path), b"open") == {}
+    nodes = [f"/{path}/{name}" for name in ("state", "state/apps/one", "owner", "log_replicas/value")]
+    for node in nodes:
+        assert stranger.get(node)[0]
+    # Nodes that were made without credentials are closed by whoever has them.
+    assert await write(closed, b"closed") == {"apps/one": b"open"}
+    for node in nodes:
+        with pytest.raises(NoAuthError):
+            stranger.get(node)
+    for attempt in (
+        lambda: stranger.set(f"/{path}/owner", b"x"),
+        lambda: stranger.create(f"/{path}/state/apps/two", b"x"),
+        lambda: stranger.delete(f"/{path}/state", recursive=False),
+    ):
+        with pytest.raises(NoAuthError):
+            attempt()
+    assert "state" in stranger.get_children(f"/{path}"), "elections are read without credentials, as Mesos's"
+    assert await write(closed, b"again") == {"apps/one": b"closed"}
+    await asyncio.to_thread(stranger.stop)
+    stranger.close()
