@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ def _check_http(flags: MarathonFlags) -> None:
         raise BadFlag("http_credentials", "must be user:password")
     if (flags.ssl_cert_file is None) != (flags.ssl_key_file is None):
         raise BadFlag("ssl_cert_file", "goes with --ssl_key_file; give both")
+    if flags.disable_http and flags.ssl_cert_file is None:
+        raise BadFlag("disable_http", "leaves nothing to listen at without --ssl_cert_file and --ssl_key_file")
     addresses = (("http_address", flags.http_address), ("https_address", flags.https_address))
     wide = [(name, address) for name, address in addresses if address and not _is_loopback(address)]
     if flags.http_credentials is None and not flags.insecure and wide:
@@ -138,7 +141,20 @@ def http_settings(flags: MarathonFlags) -> HttpSettings:
         proxy_connect_s=flags.leader_proxy_connection_timeout,
         proxy_read_s=flags.leader_proxy_read_timeout,
         proxy_connections=flags.leader_proxy_max_open_connections,
+        leader_tls=_leader_tls(flags),
     )
+
+
+def _leader_tls(flags: MarathonFlags) -> ssl.SSLContext | None:
+    """Return how the leader is reached over https, None where we have no https ourselves. Raises BadFlag."""
+    if flags.ssl_cert_file is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=flags.ssl_ca_file)
+    except OSError as error:
+        raise BadFlag("ssl_ca_file", f"cannot use {flags.ssl_ca_file}: {error.strerror or error}") from None
+    context.check_hostname = not flags.leader_proxy_ssl_ignore_hostname
+    return context
 
 
 def secret(flags: MarathonFlags) -> str | None:
@@ -182,7 +198,7 @@ def framework_info(flags: MarathonFlags, *, user: str, hostname: str, port: int)
         "checkpoint": True,
         "failover_timeout": float(flags.failover_timeout),
         "hostname": hostname,
-        "webui_url": flags.webui_url or f"http://{hostname}:{port}",
+        "webui_url": flags.webui_url or f"{'https' if flags.disable_http else 'http'}://{hostname}:{port}",
         "capabilities": [{"type": name} for name in capabilities],
     }
 

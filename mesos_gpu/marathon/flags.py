@@ -52,6 +52,18 @@ class MarathonFlags(ServiceFlags):
     ssl_key_file: PathText | None = flag(
         None, "Its private key, PEM, without a password. Both stand for Marathon's keystore."
     )
+    disable_http: bool = flag(
+        False,
+        "Listen with TLS only, at --https_port. Standbys reach the leader over https, too. Needs --ssl_cert_file.",
+    )
+    ssl_ca_file: PathText | None = flag(
+        None,
+        "Authorities that a standby accepts when it passes requests on to the leader over https, PEM; default: those "
+        "of the machine.",
+    )
+    leader_proxy_ssl_ignore_hostname: bool = flag(
+        False, "Do not compare the name in the leader's certificate with its --hostname."
+    )
     login_hint: str | None = flag(None, "Text that callers without these credentials are shown with the refusal.")
     http_realm: str = flag("Mesosphere", "The realm that clients are shown with --http_credentials.")
     http_compression: bool = flag(True, "Send large answers compressed (gzip) to clients that can read them.")
@@ -304,13 +316,6 @@ INERT: Sequence[InertFlag] = (
     *refused("no feature that Marathon 1.11 calls deprecated is here", "deprecated_features", accepted=("",)),
     *refused(_NO_PLUGINS, "plugin_dir", "plugin_conf"),
     *refused(_NO_KEYSTORE, "ssl_keystore_path", "ssl_keystore_password"),
-    *refused(
-        "standbys reach the leader over HTTP; alone, --http_address=127.0.0.1 beside --https_address hides it",
-        "disable_http",
-        accepted=("false",),
-        kind=BOOLEAN,
-    ),
-    *ignored("standbys reach the leader without TLS", "leader_proxy_ssl_ignore_hostname", kind=BOOLEAN),
     *refused("there is no user interface whose files could lie elsewhere", "assets_path"),
     *refused(_NO_STATSD, "metrics_statsd", "metrics_datadog", accepted=("false",), kind=BOOLEAN),
     *ignored(_NO_STATSD, "disable_metrics_statsd", "disable_metrics_datadog", kind=BOOLEAN),

@@ -34,6 +34,7 @@ from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.marathon.store.store import Store
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.leader import parse_zk_url
+from mesos_gpu.mesos.security.tls_settings import TlsSettings
 from mesos_gpu.process.browsers import names_of, protect
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, EXIT_USAGE, read_flags, run_program, write_ready_file
@@ -71,7 +72,8 @@ def _set_logging(flags: MarathonFlags) -> None:
 async def _serve(flags: MarathonFlags, secret: str | None, stop: asyncio.Event) -> int:
     """Serve the API at once and for as long as we run, whether or not there is a master."""
     _set_logging(flags)
-    endpoint = Endpoint(flags.http_address, flags.http_port)
+    https = configuration.https_settings(flags)
+    endpoint = _open_endpoint(flags, https)
     hostname = flags.hostname or socket.gethostname()
     election = Election()
     tls = open_tls(os.environ)
@@ -110,16 +112,18 @@ async def _serve(flags: MarathonFlags, secret: str | None, stop: asyncio.Event) 
         protect(app, names_of(hostname, flags.http_hosts), refusal)
         await endpoint.start(app)
         closing.push_async_callback(endpoint.stop)
-        ready = {"url": f"http://{endpoint.ip}:{endpoint.port}"}
-        https = configuration.https_settings(flags)
+        ready = {"url": f"{'https' if flags.disable_http else 'http'}://{endpoint.ip}:{endpoint.port}"}
         if https is not None:
-            address = flags.https_address or flags.http_address
-            wanted = configuration.HTTPS_PORT if flags.https_port is None else flags.https_port
-            ports["https"] = await endpoint.also_listen(Tls(https), address, wanted)
+            address, wanted = _https_address(flags)
+            if flags.disable_http:
+                ports["https"] = endpoint.port
+            else:
+                ports["https"] = await endpoint.also_listen(Tls(https), address, wanted)
             ready["https_url"] = f"https://{address}:{ports['https']}"
         election.address = f"{hostname}:{endpoint.port}"
+        election.scheme = "https" if flags.disable_http else "http"
         if candidacy is not None:
-            candidacy.enter(hostname, endpoint.port)
+            candidacy.enter(hostname, endpoint.port, ports.get("https"))
         else:
             election.stand_alone()
         # An aborting pymesos driver raises SIGINT; that one is not meant for us.
@@ -127,6 +131,19 @@ async def _serve(flags: MarathonFlags, secret: str | None, stop: asyncio.Event) 
             signal.SIGINT, lambda: None if link.consume_interrupt() else stop.set()
         )
         return await _until(stop, election.over, _lead(scheduler, sampler, election, flags.ready_file, ready))
+
+
+def _https_address(flags: MarathonFlags) -> tuple[str, int]:
+    """Return where to listen with TLS."""
+    port = configuration.HTTPS_PORT if flags.https_port is None else flags.https_port
+    return flags.https_address or flags.http_address, port
+
+
+def _open_endpoint(flags: MarathonFlags, https: TlsSettings | None) -> Endpoint:
+    """Return the port that everything is served at: http, beside which there may be https, or https alone."""
+    if https is None or not flags.disable_http:
+        return Endpoint(flags.http_address, flags.http_port)
+    return Endpoint(*_https_address(flags), tls=Tls(https))
 
 
 def _info(

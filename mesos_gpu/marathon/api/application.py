@@ -59,7 +59,7 @@ def make_api(
         app.middlewares.append(compression)
     app.middlewares.append(measured(scheduler.metrics))
     app.middlewares.append(browsers.middleware())
-    app.middlewares.append(authentication_and_errors(lambda: f"http://{election.address}", http, browsers.knows))
+    app.middlewares.append(authentication_and_errors(election.url, http, browsers.knows))
     app.on_cleanup.extend([lambda _: proxy.close(), lambda _: system.close(), lambda _: door.close()])
     plans = PlanApi(scheduler, door)
     smallest = SmallestApi(scheduler, plans)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
@@ -42,6 +43,8 @@ class HttpSettings(Struct, frozen=True):
     proxy_connect_s: float = 5.0
     proxy_read_s: float = 10.0
     proxy_connections: int = 64
+    leader_tls: ssl.SSLContext | None = None
+    """How a leader is reached that offers https; None: over http."""
 
 
 def concurrency_limit(at_most: int) -> Middleware:

@@ -53,11 +53,11 @@ class LeaderProxy:
             if election.leading or election.leader is None:
                 return await handler(request)
             if request.path.startswith(_EVENTS):
-                url = f"http://{election.leader}{request.raw_path}"
+                url = f"{self._url(election.leader)}{request.raw_path}"
                 return web.Response(status=302, headers={"Location": url})
             if request.path in _PAGE:
                 # A page asks its own server alone, and streams of events are the leader's.
-                return web.Response(status=302, headers={"Location": f"http://{election.leader}/ui/"})
+                return web.Response(status=302, headers={"Location": f"{self._url(election.leader)}/ui/"})
             return await self._forwarded(request, election.leader)
 
         return to_the_leader
@@ -66,6 +66,11 @@ class LeaderProxy:
         """End the connections to the leader."""
         if self._session is not None:
             await self._session.close()
+
+    def _url(self, leader: str) -> str:
+        """Return where the leader is reached: over https where both have it."""
+        https = self._election.leader_https
+        return f"http://{leader}" if https is None or self._http.leader_tls is None else f"https://{https}"
 
     async def _forwarded(self, request: web.Request, leader: str) -> web.StreamResponse:
         own = self._election.address
@@ -77,7 +82,7 @@ class LeaderProxy:
         try:
             async with self._connections().request(
                 request.method,
-                f"http://{leader}{request.raw_path}",
+                f"{self._url(leader)}{request.raw_path}",
                 headers=headers,
                 data=await read_body(request) if request.can_read_body else None,
                 allow_redirects=False,
@@ -102,7 +107,7 @@ class LeaderProxy:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 auto_decompress=False,
-                connector=aiohttp.TCPConnector(limit=self._http.proxy_connections),
+                connector=aiohttp.TCPConnector(limit=self._http.proxy_connections, ssl=self._http.leader_tls or True),
                 timeout=aiohttp.ClientTimeout(
                     total=None, sock_connect=self._http.proxy_connect_s, sock_read=self._http.proxy_read_s
                 ),

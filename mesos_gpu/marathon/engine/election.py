@@ -32,11 +32,19 @@ class Election:
         loop = asyncio.get_running_loop()
         self.address = ""
         """Our own host:port, as others are told it."""
+        self.scheme = "http"
+        """How we are called there: `https` where that is all that we speak."""
         self.leading = False
         self.leader: str | None = None
+        self.leader_https: str | None = None
+        """The leader's host:port for https, None where it has no https."""
         self.elected: asyncio.Future[None] = loop.create_future()
         self.over: asyncio.Future[int] = loop.create_future()
         self._changed = asyncio.Event()
+
+    def url(self) -> str:
+        """Return our own address as a URL."""
+        return f"{self.scheme}://{self.address}"
 
     def stand_alone(self) -> None:
         """Be elected: there is nobody else."""
@@ -69,9 +77,9 @@ class Election:
                 return False
         return True
 
-    def heard(self, leader: str | None) -> None:
-        """Take note of who leads now, nobody for None."""
-        self.leader = leader
+    def heard(self, leader: str | None, https: str | None = None) -> None:
+        """Take note of who leads now, nobody for None, and where it has https."""
+        self.leader, self.leader_https = leader, https
         self._note()
         if leader == self.address:
             self._won()
@@ -106,12 +114,13 @@ class Candidacy:
         """Return the session, which the state is kept through as well."""
         return self._group.session
 
-    def enter(self, hostname: str, port: int) -> None:
+    def enter(self, hostname: str, port: int, https_port: int | None = None) -> None:
         """Become a candidate under this address; the one who has been so for the longest leads."""
         # The node has the form of a Mesos master's, which everybody knows how to read.
         pid = f"marathon@{hostname}:{port}"
         log.info("taking part in the election at %s as %s:%d", self._group.session.url, hostname, port)
-        self._group.join(write_node({"id": self._id, "pid": pid, "hostname": hostname, "port": port}))
+        https = {} if https_port is None else {"https_port": https_port}
+        self._group.join(write_node({"id": self._id, "pid": pid, "hostname": hostname, "port": port, **https}))
 
     async def close(self) -> None:
         """Leave: when this returns another leads, if ZooKeeper answers."""
@@ -123,7 +132,10 @@ class Candidacy:
         elif leader.info.get("id") == self._id:
             self._election.heard(self._election.address)
         else:
-            self._election.heard(f"{leader.hostname}:{leader.pid.port}")
+            https = leader.info.get("https_port")
+            self._election.heard(
+                f"{leader.hostname}:{leader.pid.port}", f"{leader.hostname}:{https}" if isinstance(https, int) else None
+            )
 
     def _lost(self) -> None:
         if self._election.elected.done():

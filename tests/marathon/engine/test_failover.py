@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import signal
+import ssl
 import sys
 import uuid
 from collections.abc import AsyncIterator
@@ -21,6 +23,7 @@ from tests.support.golden import Golden
 from tests.support.marathon.builders import app, container, offer, pod, status
 from tests.support.marathon.program import Program
 from tests.support.marathon.starts import Starts
+from tests.support.tls import Authority
 from tests.support.zookeeper import RealZooKeeper
 
 pytestmark = pytest.mark.slow
@@ -284,3 +287,29 @@ async def test_a_state_moves_from_a_file_to_zookeeper_and_back(
     back = SqliteStore(tmp_path / "back.db")
     assert back.load().framework_id == framework_id
     back.close()
+
+
+@pytest.mark.parametrize("only", [True, False])
+async def test_who_stands_by_reaches_the_leader_over_https(pair: Pair, tmp_path: Path, only: bool) -> None:
+    authority = Authority(tmp_path / "ca")
+    certificate, key = authority.issue("node")
+    words = ["--hostname=localhost", f"--ssl_cert_file={certificate}", f"--ssl_key_file={key}", "--https_port=0"]
+    words += [f"--ssl_ca_file={authority.certificate}", *(["--disable_http"] if only else [])]
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+    first, second = await pair.start(*words), await pair.start(*words)
+    urls = [json.loads(each.ready.read_text())["https_url"] for each in (first, second)]
+    status_code, headers, _ = await raw("GET", f"{urls[1]}/v2/apps", ssl=trusting)
+    assert status_code == 200
+    assert headers["X-Marathon-Leader"].startswith("https://localhost:" if only else "http://localhost:")
+    events = await raw("GET", f"{urls[1]}/v2/events", ssl=trusting, headers={"Accept": "text/event-stream"})
+    leader_port = urls[0].rpartition(":")[2]
+    assert (events[0], events[1]["Location"]) == (302, f"https://localhost:{leader_port}/v2/events")
+    if only:
+        assert first.url == urls[0]
+        with pytest.raises(aiohttp.ClientError):
+            await raw("GET", f"{urls[1].replace('https', 'http')}/v2/apps")
+    # Whoever does not believe the leader's authority passes nothing on to it.
+    stranger = Authority(tmp_path / "other-ca")
+    third = await pair.start(*(word.replace(str(authority.certificate), str(stranger.certificate)) for word in words))
+    url = json.loads(third.ready.read_text())["https_url"]
+    assert (await raw("GET", f"{url}/v2/apps", ssl=trusting))[0] == 502

@@ -17,9 +17,10 @@ class Program:
     """mesos-gpu-marathon over one folder; its state is in there, unless `store` says where else."""
 
     def __init__(self, folder: Path, master: str, store: str | None = None) -> None:
-        self._folder, self._master = folder, master
+        self._master = master
         self._store = store or f"--store_path={folder / 'marathon.db'}"
         self.process: asyncio.subprocess.Process | None = None
+        self.ready = folder / "ready.json"
         self.url = ""
 
     async def spawn(self, *flags: str, **environ: str) -> asyncio.subprocess.Process:
@@ -31,7 +32,7 @@ class Program:
             "--mesos_role=slave_public",
             "--http_port=0",
             self._store,
-            f"--ready_file={self._folder / 'ready.json'}",
+            f"--ready_file={self.ready}",
             *flags,
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, **environ},
@@ -39,13 +40,12 @@ class Program:
         return self.process
 
     async def start(self, *flags: str) -> None:
-        ready = self._folder / "ready.json"
-        ready.unlink(missing_ok=True)
+        self.ready.unlink(missing_ok=True)
         process = await self.spawn(*flags)
-        while not ready.exists():
+        while not self.ready.exists():
             assert process.returncode is None, await self.words()
             await asyncio.sleep(0.01)
-        document = json.loads(ready.read_text())
+        document = json.loads(self.ready.read_text())
         assert document["pid"] == process.pid
         self.url = document["url"]
 
