@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from mesos_gpu.agent.configuration import Configuration, read_configuration
-from mesos_gpu.agent.flags import COMMAND_LINE
+from mesos_gpu.agent.configuration import Configuration, check_mig, divisions, read_configuration
+from mesos_gpu.agent.flags import COMMAND_LINE, AgentFlags
 from mesos_gpu.agent.model.executors import ExecutorPatience
 from mesos_gpu.agent.running.hardening import check_apparmor, open_user_namespaces
 from mesos_gpu.container.host.disk import DiskRules
@@ -229,3 +229,35 @@ def test_a_flag_changes_its_own_setting_and_no_other(words: list[str], changed: 
     before, after = effects(read(*words[:-1])), effects(read(*words))
     differing = {name for name in after if after[name] != before.get(name) and not name.endswith(".source")}
     assert {name: after[name] for name in differing} == changed
+
+
+SINGLE = AgentFlags(mig_strategy="single")
+
+
+def test_mig_profiles_name_the_instances_of_each_gpu() -> None:
+    assert divisions("0:3g.20gb,2x1g.5gb; GPU-6b:none;") == {"0": "3g.20gb,2x1g.5gb", "GPU-6b": "none"}
+    assert divisions(None) == divisions("") == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3g.20gb",
+        ":3g.20gb",
+        "0:3g.20gb;0:none",
+        "0:half",
+    ],
+)
+def test_malformed_mig_profiles_are_refused(text: str, golden: Golden) -> None:
+    with pytest.raises(BadFlag) as refused:
+        divisions(text)
+    assert str(refused.value) == golden
+
+
+@pytest.mark.parametrize("flags", [{"mig_strategy": "none"}, {"isolation": ()}, {"nvidia_gpu_devices": ("0",)}])
+def test_mig_profiles_that_would_not_be_offered_are_refused(flags: dict[str, Any], golden: Golden) -> None:
+    check_mig(SINGLE.replace(mig_profiles="0:none"))
+    check_mig(SINGLE.replace(**flags))
+    with pytest.raises(BadFlag) as refused:
+        check_mig(SINGLE.replace(**flags, mig_profiles="0:1g.5gb"))
+    assert str(refused.value) == golden
