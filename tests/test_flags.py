@@ -188,6 +188,19 @@ def test_a_program_acts_on_each_of_its_flags(line: CommandLine[Any]) -> None:
     assert {(line.program, name) for name in unread} <= FOR_THE_OTHER
 
 
+def test_an_error_about_a_flag_names_one_that_exists() -> None:
+    known = {name for line in LINES for name in line.known()}
+    named = {
+        (str(path.relative_to(ROOT)), call.args[0].value)
+        for path in (ROOT / "mesos_gpu").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "BadFlag"
+        if isinstance(call.args[0], ast.Constant)
+    }
+    assert len(named) > 50
+    assert {(path, name) for path, name in named if name not in known} == set()
+
+
 def test_tls_acts_on_each_of_its_variables() -> None:
     names = {flag.name for flag in flags_of(TlsFlags)}
     assert names == fields_read("mesos_gpu/mesos/security", "values") & names
