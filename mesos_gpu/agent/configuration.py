@@ -11,23 +11,25 @@ from msgspec import Struct
 from mesos_gpu.agent.api.access import Access, open_access, protections
 from mesos_gpu.agent.cluster.authentication import Patience
 from mesos_gpu.agent.decisions.collecting import GcRules
-from mesos_gpu.agent.devices.settings import DeviceSettings, check_devices, device_settings
 from mesos_gpu.agent.fetch.fetcher import FetcherSettings
 from mesos_gpu.agent.flags import SIMULATED, AgentFlags
 from mesos_gpu.agent.gpus.sharing_settings import SharingSettings, check_sharing, sharing_settings
-from mesos_gpu.agent.mig.settings import check_mig, divisions
+from mesos_gpu.agent.model.cdi_names import EVERY, GPUS
 from mesos_gpu.agent.model.container_logger import ContainerLogger, read_logger
+from mesos_gpu.agent.model.device_units import is_units
 from mesos_gpu.agent.model.executors import ExecutorPatience
 from mesos_gpu.agent.model.namespace_exits import NamespaceExits
 from mesos_gpu.agent.running.hardening import open_exits, open_hardening, open_user_namespaces
 from mesos_gpu.agent.running.images import ImageSettings, image_settings
 from mesos_gpu.agent.running.networks import NETWORKS, NetworkSettings, default_dns, domain_socket, network_settings
+from mesos_gpu.cdi.applying import is_kind
 from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.spec.hardening import Hardening
 from mesos_gpu.container.spec.id_pool import IdPool
-from mesos_gpu.errors import BadFlag
+from mesos_gpu.errors import BadFlag, BadInput
 from mesos_gpu.gpu.make import Make
+from mesos_gpu.gpu.mig_layout import read_wanted
 from mesos_gpu.mesos.flags import flags_as_text
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.security.cram_md5 import Credential, read_credential
@@ -37,6 +39,8 @@ from mesos_gpu.process.browsers import Names, names_of
 from mesos_gpu.process.program import read_secret
 
 GPU_ISOLATOR = "gpu/nvidia"
+_LONGEST_PATH = 107
+"""Of a socket file, in bytes: sockaddr_un."""
 
 
 class Address(Struct, frozen=True):
@@ -134,6 +138,19 @@ class FetchSettings(Struct, frozen=True):
     fetcher: FetcherSettings
 
 
+class DeviceSettings(Struct, frozen=True):
+    """Where plugins register (None: nowhere), which resource stands for `gpus` (None: none), how long they may be gone.
+
+    `cdi_kinds` are those CDI devices that tasks may ask for, `cdi_folders` where their files are.
+    """
+
+    folder: Path | None
+    gpus_from: str | None
+    grace_s: float
+    cdi_kinds: tuple[str, ...] = ()
+    cdi_folders: tuple[Path, ...] = ()
+
+
 class Configuration(Struct, frozen=True):
     """All that an agent is told."""
 
@@ -185,7 +202,7 @@ def read_configuration(flags: AgentFlags) -> Configuration:
             flags.resources, Role(flags.default_role), flags.attributes, flags.reconfiguration_policy
         ),
         gpus=_gpus(flags),
-        devices=device_settings(flags),
+        devices=_devices(flags),
         pod_resources=None if flags.pod_resources_socket is None else Path(flags.pod_resources_socket).absolute(),
         tasks=_tasks(flags),
         images=image_settings(flags, work_dir),
@@ -260,6 +277,16 @@ def _make(flags: AgentFlags) -> Make:
     ).checked(flags.simulated_gpus)
 
 
+def _devices(flags: AgentFlags) -> DeviceSettings:
+    return DeviceSettings(
+        folder=None if flags.device_plugins_dir is None else Path(flags.device_plugins_dir).absolute(),
+        gpus_from=flags.device_plugins_gpus,
+        grace_s=flags.device_plugins_grace,
+        cdi_kinds=flags.cdi_devices,
+        cdi_folders=tuple(map(Path, flags.cdi_dirs)),
+    )
+
+
 def _tasks(flags: AgentFlags) -> TaskSettings:
     measured = bool({"disk/du", "posix/disk"} & set(flags.isolation))
     disk = DiskRules(flags.container_disk_watch_interval, flags.enforce_container_disk_quota)
@@ -294,7 +321,7 @@ def check_flags(flags: AgentFlags) -> None:
     _check_isolation(flags.isolation)
     check_sharing(flags)
     check_mig(flags)
-    check_devices(flags)
+    _check_devices(flags)
     _check_images(flags)
     _check_networks(flags)
     read_environment_flag(flags.executor_environment_variables)
@@ -333,6 +360,64 @@ def _check_networks(flags: AgentFlags) -> None:
             raise BadFlag(name, f"the isolator {NETWORKS} needs it, too")
     if config and not Path(config).is_dir():
         raise BadFlag("network_cni_config_dir", f"'{config}' is not a folder of CNI configurations")
+
+
+def _check_devices(flags: AgentFlags) -> None:
+    folder, gpus = flags.device_plugins_dir, flags.device_plugins_gpus
+    if folder is not None and len(str(Path(folder).absolute() / "kubelet.sock").encode()) > _LONGEST_PATH:
+        raise BadFlag("device_plugins_dir", f"is too long for the path of a socket in it ({_LONGEST_PATH} bytes)")
+    for kind in flags.cdi_devices:
+        if kind == GPUS:
+            raise BadFlag("cdi_devices", f"{GPUS}: tasks ask for GPUs by their number, as gpus, and by no name")
+        if kind != EVERY and not is_kind(kind):
+            raise BadFlag("cdi_devices", f"'{kind}' is not a kind of CDI devices: vendor.com/class, or {EVERY}")
+    pods = flags.pod_resources_socket
+    if pods is not None and len(str(Path(pods).absolute()).encode()) > _LONGEST_PATH:
+        raise BadFlag("pod_resources_socket", f"is too long for the path of a socket ({_LONGEST_PATH} bytes)")
+    if gpus is None:
+        return
+    if folder is None:
+        raise BadFlag("device_plugins_gpus", "needs --device_plugins_dir")
+    if not is_units(gpus):
+        raise BadFlag(
+            "device_plugins_gpus", f"'{gpus}' is not a resource of a plugin: DOMAIN/NAME, such as nvidia.com/gpu"
+        )
+    if "gpu/nvidia" in flags.isolation:
+        raise BadFlag(
+            "device_plugins_gpus",
+            "gpus come from plugins or from this agent, not from both: take 'gpu/nvidia' out of --isolation",
+        )
+
+
+def check_mig(flags: AgentFlags) -> None:
+    """Refuse --mig_profiles if the instances would not be offered. Raises BadFlag."""
+    if not divisions(flags.mig_profiles):
+        return
+    if flags.mig_strategy != "single":
+        raise BadFlag("mig_profiles", "needs --mig_strategy=single: otherwise GPUs in MIG mode are left out")
+    if "gpu/nvidia" not in flags.isolation:
+        raise BadFlag("mig_profiles", "needs 'gpu/nvidia' in --isolation")
+    if flags.nvidia_gpu_devices:
+        raise BadFlag("mig_profiles", "cannot be with --nvidia_gpu_devices, whose instances would be others then")
+
+
+def divisions(text: str | None) -> dict[str, str]:
+    """Return the requested MIG instances of each GPU, by index or UUID. Raises BadFlag."""
+    found: dict[str, str] = {}
+    for part in (text or "").split(";"):
+        if not part.strip():
+            continue
+        gpu, colon, division = (word.strip() for word in part.partition(":"))
+        if not gpu or not colon:
+            raise BadFlag("mig_profiles", f"'{part.strip()}' does not say GPU:PROFILE,...; write 0:3g.20gb,2x1g.5gb")
+        if gpu in found:
+            raise BadFlag("mig_profiles", f"names GPU {gpu} twice")
+        try:
+            read_wanted(division)
+        except BadInput as error:
+            raise BadFlag("mig_profiles", f"GPU {gpu}: {error}") from None
+        found[gpu] = division
+    return found
 
 
 def _check_images(flags: AgentFlags) -> None:

@@ -36,6 +36,8 @@ DEFAULT_ISOLATION = (
     "gpu/nvidia",
     "network/cni",
 )
+CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
+"""Folders of CDI files, the last with the highest priority. Source: cncf-tags/container-device-interface README.md."""
 SIMULATED = Make()
 LOGGER, SANDBOX = "org_apache_mesos_LogrotateContainerLogger", "sandbox"
 """Values of --container_logger."""
@@ -286,9 +288,7 @@ class AgentFlags(OperatorFlags):
         "Kinds of CDI devices that tasks may ask for by name, such as vendor.com/class, or all; GPUs are asked for as "
         "gpus.",
     )
-    cdi_dirs: tuple[str, ...] = flag(
-        ("/etc/cdi", "/var/run/cdi"), "Folders with CDI files, the last with the highest priority."
-    )
+    cdi_dirs: tuple[str, ...] = flag(CDI_FOLDERS, "Folders with CDI files, the last with the highest priority.")
     pod_resources_socket: PathText | None = flag(
         None,
         "Tell node tools that know kubelets' PodResources API, such as dcgm-exporter, at this socket file which task "

@@ -16,13 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mesos_gpu.agent.api.operator_api import OperatorApi
-from mesos_gpu.agent.configuration import Configuration
+from mesos_gpu.agent.configuration import Configuration, DeviceSettings
 from mesos_gpu.agent.decisions.operations import fitting
 from mesos_gpu.agent.decisions.registration import Registration
 from mesos_gpu.agent.decisions.resuming import spoken_for
 from mesos_gpu.agent.decisions.state import AgentState, FreshIds
 from mesos_gpu.agent.devices.cdi import CdiFiles
-from mesos_gpu.agent.devices.settings import DeviceSettings
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.agent.disk.collector import Collector
 from mesos_gpu.agent.disk.recovery import Recovered, recover

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import pwd
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import Struct
 
-from mesos_gpu.agent.configuration import Configuration, gc_rules, read_configuration
+from mesos_gpu.agent.configuration import Configuration, check_mig, divisions, gc_rules, read_configuration
 from mesos_gpu.agent.decisions.collecting import GcRules
 from mesos_gpu.agent.flags import COMMAND_LINE, AgentFlags
 from mesos_gpu.agent.model.executors import ExecutorPatience
@@ -19,7 +21,9 @@ from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.container.spec.seccomp_default import DEFAULT
 from mesos_gpu.container.spec.user_namespace import IdRange
 from mesos_gpu.errors import BadFlag
+from mesos_gpu.gpu.make import Make
 from mesos_gpu.mesos.flags import flags_as_text, parse_flags
+from mesos_gpu.mesos.shares.levels import Level
 from tests.support.golden import Golden
 
 
@@ -166,6 +170,7 @@ def test_containers_are_filtered_unless_somebody_says_otherwise(tmp_path: Path) 
         (["--seccomp_config_dir=/tmp", "--seccomp_profile_name=none.json"], "seccomp_profile_name"),
         (["--seccomp_config_dir=/tmp", "--seccomp_profile_name=../x"], "seccomp_profile_name"),
         (["--container_pids_limit=-1"], "container_pids_limit"),
+        (["--apparmor_profile=no-such-profile"], "apparmor_profile"),
         (["--userns_remap_exempt"], "userns_remap_exempt"),
         (["--userns_remap=no-such-user"], "userns_remap"),
         (["--userns_remap_size=131072"], "userns_remap_size"),
@@ -198,3 +203,89 @@ def test_what_makes_no_sense_is_refused(word: str) -> None:
     with pytest.raises(BadFlag, match=word[2:].partition("=")[0]):
         flags(word)
     flags("--gc_disk_headroom=1", "--gc_delay=0ns")
+
+
+def effects(part: Any, path: str = "") -> dict[str, Any]:
+    """All that flags come to, by path; what is shown of the flags themselves is left out."""
+    if not isinstance(part, Struct):
+        return {path: part}
+    names = [name for name in part.__struct_fields__ if name not in ("shown", "access", "names")]
+    return {key: it for name in names for key, it in effects(getattr(part, name), f"{path}.{name}").items()}
+
+
+@pytest.mark.parametrize(
+    ("words", "changed"),
+    [
+        (["--simulated_gpu_driver_version=550.1"], {".gpus.simulated_make": Make(driver_version="550.1")}),
+        (["--simulated_gpu_topology=pcie"], {".gpus.simulated_make": Make(topology="pcie")}),
+        (["--simulated_gpus=2"], {".gpus.simulated": 2}),
+        (["--simulated_gpu_machine=2"], {".gpus.simulated_machine": 2}),
+        (["--simulated_gpu_memory=1GB"], {".gpus.simulated_make": Make(memory_mib=1024)}),
+        (["--gpu_retest_interval=5mins"], {".gpus.retest_interval_s": 300}),
+        (["--gpu_unhealthy_action=kill"], {".gpus.kill_for_ill": True}),
+        (["--no-gpu_attributes"], {".gpus.attributes": False}),
+        (["--gpu_share_policy=2"], {".gpus.sharing.policy": 2}),
+        (["--gpu_share_max_inst=3"], {".gpus.sharing.max_inst": 3}),
+        (["--gpu_share_slice=5ms"], {".gpus.sharing.slice_s": 0.005}),
+        (["--gpu_share_prio_ratio=20"], {".gpus.sharing.prio_ratio": 20}),
+        (["--gpu_share_require=mps"], {".gpus.sharing.require": Level.MPS}),
+        (["--gpu_share_memory_grace=1secs"], {".gpus.sharing.memory_grace_s": 1}),
+        (["--gpu_share_mps_dir=/m"], {".gpus.sharing.mps": Path("/m")}),
+        (["--gpu_share_tree=/t"], {".gpus.sharing.tree": Path("/t")}),
+        (["--device_plugins_dir=/d"], {".devices.folder": Path("/d")}),
+        (["--device_plugins_grace=1secs"], {".devices.grace_s": 1}),
+        (["--cdi_devices=all"], {".devices.cdi_kinds": ("all",)}),
+        (["--cdi_dirs=/c"], {".devices.cdi_folders": (Path("/c"),)}),
+        (["--image_providers=docker", "--image_gc_max_size=1GB"], {".images.keep.max_bytes": 1 << 30}),
+        (["--image_providers=docker", "--image_gc_max_age=1days"], {".images.keep.max_age_s": 86400}),
+        (["--image_providers=docker", "--image_gc_interval=5mins"], {".images.keep.interval_s": 300}),
+        (["--image_providers=docker", "--docker_pull_timeout=5mins"], {".images.limits.pull_timeout_s": 300}),
+        (["--registration_backoff_factor=3secs"], {".master.registration_backoff_s": 3}),
+        (["--cgroups_enable_cfs"], {".tasks.cfs_quota": True}),
+        (["--no-switch_user"], {".tasks.switch_user": False}),
+        (["--recovery_timeout=1mins"], {".tasks.executors.recovery_s": 60}),
+        (["--executor_registration_timeout=2mins"], {".tasks.executors.registration_s": 120}),
+        (["--executor_reregistration_timeout=3secs"], {".tasks.executors.reregistration_s": 3}),
+        (["--executor_shutdown_grace_period=4secs"], {".tasks.executors.shutdown_s": 4}),
+        (["--fetcher_cache_size=1MB"], {".fetch.cache_bytes": 1 << 20}),
+        (["--fetcher_stall_timeout=5secs"], {".fetch.fetcher.stall_timeout_s": 5}),
+        (["--reconfiguration_policy=additive"], {".resources.policy": "additive"}),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_a_flag_changes_its_own_setting_and_no_other(words: list[str], changed: dict[str, Any]) -> None:
+    before, after = effects(read(*words[:-1])), effects(read(*words))
+    differing = {name for name in after if after[name] != before.get(name) and not name.endswith(".source")}
+    assert {name: after[name] for name in differing} == changed
+
+
+SINGLE = AgentFlags(mig_strategy="single")
+
+
+def test_mig_profiles_name_the_instances_of_each_gpu() -> None:
+    assert divisions("0:3g.20gb,2x1g.5gb; GPU-6b:none;") == {"0": "3g.20gb,2x1g.5gb", "GPU-6b": "none"}
+    assert divisions(None) == divisions("") == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3g.20gb",
+        ":3g.20gb",
+        "0:3g.20gb;0:none",
+        "0:half",
+    ],
+)
+def test_malformed_mig_profiles_are_refused(text: str, golden: Golden) -> None:
+    with pytest.raises(BadFlag) as refused:
+        divisions(text)
+    assert str(refused.value) == golden
+
+
+@pytest.mark.parametrize("flags", [{"mig_strategy": "none"}, {"isolation": ()}, {"nvidia_gpu_devices": ("0",)}])
+def test_mig_profiles_that_would_not_be_offered_are_refused(flags: dict[str, Any], golden: Golden) -> None:
+    check_mig(SINGLE.replace(mig_profiles="0:none"))
+    check_mig(SINGLE.replace(**flags))
+    with pytest.raises(BadFlag) as refused:
+        check_mig(SINGLE.replace(**flags, mig_profiles="0:1g.5gb"))
+    assert str(refused.value) == golden

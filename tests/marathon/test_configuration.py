@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from marathon.models.info import MarathonInfo
@@ -139,3 +140,53 @@ def test_the_framework_has_a_principal_where_one_is_given(tmp_path: Path, golden
     assert str(refused.value) == golden
     (tmp_path / "secret").write_text("s3cret\n")
     assert configuration.secret(read(*given)) == "s3cret"
+
+
+def effects(flags: MarathonFlags) -> dict[str, Any]:
+    """All that flags come to, by name."""
+    parts = (configuration.settings(flags), configuration.http_settings(flags), configuration.zk_limits(flags))
+    return {f"{type(part).__name__}.{name}": getattr(part, name) for part in parts for name in part.__struct_fields__}
+
+
+@pytest.mark.parametrize(
+    ("word", "changed"),
+    [
+        ("--http_realm=r", {"HttpSettings.realm": "r"}),
+        ("--login_hint=h", {"HttpSettings.login_hint": "h"}),
+        ("--http_credentials=u:p", {"HttpSettings.credentials": "u:p"}),
+        ("--no-http_compression", {"HttpSettings.compression": False}),
+        ("--http_max_concurrent_requests=3", {"HttpSettings.max_requests": 3}),
+        ("--access_control_allow_origin=*", {"HttpSettings.origins": ("*",)}),
+        ("--leader_proxy_connection_timeout=1500", {"HttpSettings.proxy_connect_s": 1.5}),
+        ("--leader_proxy_read_timeout=2500", {"HttpSettings.proxy_read_s": 2.5}),
+        ("--leader_proxy_max_open_connections=7", {"HttpSettings.proxy_connections": 7}),
+        ("--no-zk_compression", {"ZkLimits.compression": False}),
+        ("--zk_compression_threshold=10", {"ZkLimits.compression_threshold": 10}),
+        ("--zk_max_node_size=10", {"ZkLimits.max_node_size": 10}),
+        ("--zk_max_versions=3", {"ZkLimits.max_versions": 3, "Settings.max_versions": 3}),
+        ("--offer_window=0", {"Settings.offer_window_s": 0}),
+        ("--gang_offer_hold=1", {"Settings.gang_offer_hold_s": 0.001}),
+        ("--priority_aging=60", {"Settings.priority_aging_s": 60}),
+        ("--placement_policy=spread", {"Settings.placement_policy": "spread"}),
+        ("--env_vars_prefix=X_", {"Settings.env_prefix": "X_"}),
+        ("--max_instances_per_offer=9", {"Settings.max_instances_per_offer": 9}),
+        ("--decline_offer_duration=1000", {"Settings.decline_offer_s": 1}),
+        ("--min_revive_offers_interval=1000", {"Settings.min_revive_interval_s": 1}),
+        ("--task_launch_timeout=1000", {"Settings.launch_timeout_s": 1}),
+        ("--task_launch_confirm_timeout=1000", {"Settings.confirm_timeout_s": 1}),
+        ("--task_reservation_timeout=1000", {"Settings.reservation_timeout_s": 1}),
+        ("--max_apps=2", {"Settings.max_apps": 2}),
+        ("--max_concurrent_marathon_health_checks=2", {"Settings.max_concurrent_checks": 2}),
+        ("--kill_retry_timeout=1000", {"Settings.kill_retry_s": 1}),
+        ("--reconciliation_initial_delay=1000", {"Settings.reconcile_initial_s": 1}),
+        ("--reconciliation_interval=1000", {"Settings.reconcile_interval_s": 1}),
+        ("--max_running_deployments=2", {"Settings.max_running_deployments": 2}),
+        ("--launch_tokens=2", {"Settings.launch_tokens": 2}),
+        ("--launch_token_refresh_interval=1000", {"Settings.launch_token_refresh_s": 1}),
+        ("--max_queued_offers=0", {"Settings.max_queued_offers": 0}),
+        ("--offer_matching_timeout=1000", {"Settings.offer_matching_timeout_s": 1}),
+    ],
+)
+def test_a_flag_changes_its_own_setting_and_no_other(word: str, changed: dict[str, Any]) -> None:
+    before, after = effects(read()), effects(read(word))
+    assert {name: value for name, value in after.items() if value != before[name]} == changed

@@ -145,3 +145,24 @@ def test_what_somebody_relies_on_is_refused_all_at_once() -> None:
 
 def test_root_may_be_kept_from_submitting(tmp_path: Path) -> None:
     assert settings(taken("--no-root_submissions", f"--work_dir={tmp_path}")[0]).root_submissions is False
+
+
+@pytest.mark.parametrize(
+    ("word", "setting", "value"),
+    [
+        ("--no-publish_per_framework_metrics", "framework_metrics", False),
+        ("--max_operator_event_stream_subscribers=3", "max_watchers", 3),
+        ("--registry_max_agent_age=1mins", "registry_max_agent_age_s", 60),
+        ("--registry_max_agent_count=3", "registry_max_agent_count", 3),
+        ("--allocation_interval=3secs", "allocation_interval_s", 3),
+        ("--offer_timeout=3secs", "offer_timeout_s", 3),
+        ("--no-root_submissions", "root_submissions", False),
+        ("--roles=a", "roles", {"a", "*"}),
+        ("--check_invariants", "check_invariants", True),
+        ("--authenticate_frameworks", "authenticate_frameworks", True),
+    ],
+)
+def test_a_flag_changes_its_own_setting_and_no_other(tmp_path: Path, word: str, setting: str, value: object) -> None:
+    before, after = settings(master_flags(tmp_path)), settings(master_flags(tmp_path, word))
+    changed = {name for name in after.__struct_fields__ if getattr(after, name) != getattr(before, name)}
+    assert (changed, getattr(after, setting)) == ({setting}, value)

@@ -10,41 +10,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.agent.flags import FLAGS as AGENT_FLAGS
-from mesos_gpu.agent.flags import check_flags as check_agent
+from mesos_gpu.agent.configuration import check_flags as check_agent
+from mesos_gpu.agent.flags import COMMAND_LINE as AGENT
 from mesos_gpu.agent.model.resources import attributes_summary, parse_attributes
 from mesos_gpu.errors import BadInput
-from mesos_gpu.marathon.flags import FLAGS as MARATHON_FLAGS
-from mesos_gpu.master.flags import FLAGS as MASTER_FLAGS
-from mesos_gpu.master.flags import check_flags as check_master
-from mesos_gpu.mesos.flags import parse_flags
-from mesos_gpu.process.program import READY_FILE
+from mesos_gpu.marathon.flags import COMMAND_LINE as MARATHON
+from mesos_gpu.master.configuration import check_flags as check_master
+from mesos_gpu.master.flags import COMMAND_LINE as MASTER
+from mesos_gpu.mesos.flags import CommandLine, F, parse_flags
 from mesos_gpu.testing import plan
 from mesos_gpu.testing.plan import BoxWishes, Program
 
 FOLDER = Path("/tmp/box")
 
 
-def flags(program: Program, known: Any) -> dict[str, Any]:
+def flags(program: Program, line: CommandLine[F]) -> F:
     """What the program itself makes of its words."""
-    return parse_flags([*known, READY_FILE], program.argv(), {}, prefix="MESOS_", read_file=str, usage="")
+    return parse_flags(line, program.argv(), {}, read_file=str)[0]
 
 
 def test_every_program_takes_what_it_is_told() -> None:
     wishes = BoxWishes(gpus=[0, 2], docker_registry="/images", agent_flags=[{}, {"switch_user": False}])
-    master = flags(plan.master(wishes, FOLDER), MASTER_FLAGS)
+    master = flags(plan.master(wishes, FOLDER), MASTER)
     check_master(master)
-    assert (master["port"], master["allocation_interval"]) == (0, 0.05)
-    first, second = [flags(program, AGENT_FLAGS) for program in plan.agents(wishes, FOLDER, "127.0.0.1:5050")]
+    assert (master.port, master.allocation_interval) == (0, 0.05)
+    first, second = [flags(program, AGENT) for program in plan.agents(wishes, FOLDER, "127.0.0.1:5050")]
     for agent in (first, second):
         check_agent(agent)
-    assert [(agent["gpu_driver"], agent["switch_user"]) for agent in (first, second)] == [
+    assert [(agent.gpu_driver, agent.switch_user) for agent in (first, second)] == [
         ("none", True),
         ("simulated", False),
     ]
-    assert first["runtime_dir"] != second["runtime_dir"]
-    assert first["cgroups_root"] != second["cgroups_root"]
-    assert flags(plan.marathon(FOLDER, "127.0.0.1:5050"), MARATHON_FLAGS)["http_port"] == 0
+    assert first.runtime_dir != second.runtime_dir
+    assert first.cgroups_root != second.cgroups_root
+    assert flags(plan.marathon(FOLDER, "127.0.0.1:5050"), MARATHON).http_port == 0
 
 
 def test_what_a_test_says_of_a_flag_comes_before_what_the_box_would() -> None:
@@ -52,8 +51,8 @@ def test_what_a_test_says_of_a_flag_comes_before_what_the_box_would() -> None:
         agent_flags={"registration_backoff_factor": "2secs"}, master_flags={"allocation_interval": "1secs"}
     )
     (agent,) = plan.agents(wishes, FOLDER, "127.0.0.1:5050")
-    assert flags(agent, AGENT_FLAGS)["registration_backoff_factor"] == 2.0
-    assert flags(plan.master(wishes, FOLDER), MASTER_FLAGS)["allocation_interval"] == 1.0
+    assert flags(agent, AGENT).registration_backoff_factor == 2.0
+    assert flags(plan.master(wishes, FOLDER), MASTER).allocation_interval == 1.0
 
 
 @pytest.mark.parametrize(

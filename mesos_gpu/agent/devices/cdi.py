@@ -8,20 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mesos_gpu.agent.flags import CDI_FOLDERS
 from mesos_gpu.cdi.applying import edits_of
 from mesos_gpu.cdi.reading import Devices, SpecFile, read_devices
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.gpu.device import DeviceNode
 from mesos_gpu.isolator.plan import BindMount, DeviceRule, Hook, LaunchPlan
 
-FOLDERS = ("/etc/cdi", "/var/run/cdi")
-"""Where files are, the last with the highest priority. Source: cncf-tags/container-device-interface README.md."""
-
 
 class CdiFiles:
     """The CDI files of this machine: read anew for every container, as they change while the agent runs."""
 
-    def __init__(self, folders: Sequence[Path] = tuple(map(Path, FOLDERS))) -> None:
+    def __init__(self, folders: Sequence[Path] = tuple(map(Path, CDI_FOLDERS))) -> None:
         self._folders = folders
 
     def plan(self, names: Iterable[str]) -> LaunchPlan:
