@@ -266,7 +266,7 @@ def test_kinds_are_those_of_the_table() -> None:
 def test_options_of_exec_stand_where_docker_and_kubectl_have_them(
     run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    from marathon_cli.commands.tasks import task_exec
+    from marathon_cli.commands import task_exec
     from marathon_cli.oneoff import session
 
     heard: list[object] = []

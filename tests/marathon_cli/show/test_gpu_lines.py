@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from marathon_cli.show.description import describe, lines_of
+from marathon_cli.commands.describe import description, lines_of
 from marathon_cli.show.gpu_lines import GpuLine, busiest, by_agent, gpu_lines, gpu_types, group_of, model_constraint
 from mesos_gpu.mesos.clients.agents import read_agent, tasks_in
 from tests.support.golden import Golden
@@ -106,7 +106,7 @@ def test_an_agent_is_described_with_what_tasks_have_of_it(golden: Golden) -> Non
     apps = {"train.1": "/train"}
     lines = gpu_lines(one, "gpu0", [gpu(0, task_id="train.1"), gpu(1), gpu(2, condition="unhealthy", reason="XID 79")])
     machine = {"system/cpus_total": 16.0, "system/mem_total_bytes": float(32 << 30)}
-    found = describe(one, "gpu0", lines, tasks, machine, apps, now_s=0)
+    found = description(one, "gpu0", lines, tasks, machine, apps, now_s=0)
     assert found["capacity"] == {"cpus": 16, "gpus": 3, "mem": 32768, "disk": 50000}
     assert found["allocatable"] == {"cpus": 8, "gpus": 2, "mem": 16384, "disk": 50000}
     assert found["allocated"]["gpus"] == 1
@@ -120,7 +120,7 @@ def test_an_agent_is_described_with_what_tasks_have_of_it(golden: Golden) -> Non
 
 
 def test_an_agent_that_tells_nothing_of_its_machine_has_what_it_offers(golden: Golden) -> None:
-    found = describe(agent(), "gpu0", [], [], {}, {}, now_s=0)
+    found = description(agent(), "gpu0", [], [], {}, {}, now_s=0)
     assert found["capacity"] == found["allocatable"]
     assert lines_of(found, width=80)[-1] == golden
 
@@ -132,7 +132,7 @@ def test_the_tasks_of_a_pod_share_their_gpus_and_are_known_by_their_id() -> None
     assert {line.app for line in lines} == {"/g/pod"}
     assert group_of(first) == group_of(second) != group_of("spark.1")
     tasks = [{"id": name, "resources": {"gpus": 1}} for name in (first, second)]
-    found = describe(agent(), "gpu0", lines, tasks, {}, {}, now_s=0)
+    found = description(agent(), "gpu0", lines, tasks, {}, {}, now_s=0)
     assert [task["devices"] for task in found["tasks"]] == ["0,1", "0,1"]
 
 
