@@ -14,14 +14,14 @@ import click
 
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import debug_option, output_options
-from marathon_cli.convert.docker_run import is_command
+from marathon_cli.convert.docker import is_command
 from marathon_cli.convert.writing import Converted
 from marathon_cli.document.check import read_source
 from marathon_cli.screen.output import Table, columns, say
 from mesos_gpu.errors import BadInput
 
 if TYPE_CHECKING:
-    from marathon_cli.convert.whole import Conversion
+    from marathon_cli.convert.manifests import Conversion
 
 
 _COLUMNS = columns("KIND", "ID", "GPUS", "CPUS", "MEM", numbers=("GPUS", "CPUS", "MEM"))
@@ -63,8 +63,8 @@ def convert(console: Console, source: tuple[str, ...], form: Any, kind: Any, int
       mesos-gpu convert -o yaml docker run --gpus 2 --rm nvidia/cuda:12.4.1-base-ubuntu22.04 nvidia-smi
       mesos-gpu convert --into apps compose.yaml
     """
-    from marathon_cli.convert.whole import convert as convert_text
-    from marathon_cli.convert.whole import convert_words
+    from marathon_cli.convert.manifests import convert as convert_text
+    from marathon_cli.convert.manifests import convert_words
 
     if not source and sys.stdin.isatty():
         raise click.UsageError("give a FILE or a docker command, or pipe one in")

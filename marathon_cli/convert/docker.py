@@ -5,26 +5,143 @@ Sources: Docker's reference of `docker run`; nvidia-docker 1's NV_GPU and its vo
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from marathon_cli.convert import docker_words, quantities
-from marathon_cli.convert.compose_variables import EnvFile, file_variables
-from marathon_cli.convert.drivers import cdi_gpu, is_cdi_name, is_gpu_node, is_nvidia_node, node_inside
-from marathon_cli.convert.env_files import ReadFile
+from marathon_cli.convert import quantities
+from marathon_cli.convert.gpu_requests import (
+    cdi_gpu,
+    is_cdi_name,
+    is_driver_path,
+    is_driver_volume,
+    is_gpu_node,
+    is_nvidia_node,
+    node_inside,
+)
 from marathon_cli.convert.model import (
     GROUP_OF_THE_USER,
     NOBODY_TYPES,
     Container,
+    Mount,
     Notes,
     Place,
+    Port,
     Probe,
     Timing,
     Workload,
 )
 from marathon_cli.convert.shell import Word, commands
+from marathon_cli.convert.variables import EnvFile, ReadFile, file_variables
+
+ALL_GPUS = "all has no number: 1 is written here, as apps say how many GPUs they take"
+NO_NODES = "apps have GPUs, and devices by their CDI names, vendor.com/class=name, but no nodes of the machine"
+NO_DEVICES = "the agent chooses which GPUs; their number is kept"
+DRIVER = "the driver comes with the GPU, at /usr/local/nvidia"
+_PORTS = re.compile(
+    r"(?:(?P<ip>\[[^]]*\]|[0-9]+(?:\.[0-9]+){3}):)?(?:(?P<machine>[0-9-]*):)?(?P<port>[0-9-]+)(?:/(?P<protocol>\w+))?"
+)
+_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+
+
+def take_gpus(container: Container, text: str, place: Place, notes: Notes) -> None:
+    """Give a container what `--gpus TEXT` asks for: `all`, `2`, `device=0,2`, `"device=GPU-…",capabilities=utility`."""
+    count: int | None = None
+    for part in next(csv.reader([text.strip()]), []):
+        key, equals, value = part.strip("'\"").partition("=")
+        if not equals and (key == "all" or key.isdigit()):
+            key, value = "count", key
+        if key == "count":
+            count = _count(container, value, place, notes)
+        elif key == "device":
+            count = visible_gpus(value)
+            notes.check(place, NO_DEVICES)
+        elif key == "capabilities" and value:
+            container.env.setdefault("NVIDIA_DRIVER_CAPABILITIES", value.replace(" ", ","))
+        elif key not in ("driver", "options", "capabilities"):
+            raise notes.bad(place, f"{text!r} is not a request for GPUs such as all, 2 or device=0,1")
+    container.gpus = 1 if count is None else count
+
+
+def take_visible(container: Container, devices: str | None, place: Place, notes: Notes) -> None:
+    """Give a container what NVIDIA_VISIBLE_DEVICES (or NV_GPU) names to NVIDIA's runtime; None: it is not set."""
+    if devices is None or devices == "all":
+        container.gpus = max(1, container.gpus)
+        notes.check(place, ALL_GPUS)
+    elif devices in ("", "void", "none"):
+        container.gpus = 0
+    else:
+        container.gpus = visible_gpus(devices)
+        notes.check(place, NO_DEVICES)
+
+
+def visible_gpus(devices: str) -> int:
+    """Return how many GPUs a list of indices or UUIDs names; commas or spaces part them."""
+    return len({name for name in re.split(r"[,\s]+", devices) if name})
+
+
+def ports(text: str, place: Place, notes: Notes) -> list[Port]:
+    """Return the ports of `[[ip:][machine]:]port[-port][/protocol]`."""
+    found = _PORTS.fullmatch(text)
+    inside = _range(found["port"]) if found else None
+    outside = _range(found["machine"]) if found and found["machine"] else None
+    if found is None or inside is None or (found["machine"] and outside is None):
+        raise notes.bad(place, f"{text!r} is not a port such as 8080:80")
+    if found["ip"]:
+        notes.lost(place, f"the address {found['ip']}: tasks listen on the machine's own")
+    machines: list[int | None] = list(outside) if outside and len(outside) == len(inside) else [None] * len(inside)
+    protocol = (found["protocol"] or "tcp").lower()
+    return [Port(place, port, machine, None, protocol) for port, machine in zip(inside, machines, strict=True)]
+
+
+def volume_mount(text: str, place: Place, notes: Notes) -> Mount | None:
+    """Return the mount of `source:path[:options]`; None for what needs no place here, which is noted."""
+    source, colon, rest = text.partition(":")
+    path, _, options = rest.partition(":")
+    if not colon:
+        notes.lost(place, f"{text} is a volume without a name: the container's own files are there, and end with it")
+        return None
+    if is_driver_volume(source) or is_driver_path(source):
+        notes.lost(place, DRIVER)
+        return None
+    return mount_of(source, path, "ro" in options.split(","), place, notes)
+
+
+def mount_of(source: str, path: str, read_only: bool, place: Place, notes: Notes) -> Mount | None:
+    """Return the mount of a folder of the machine; a volume that Docker manages has no counterpart, which is noted."""
+    if source.startswith((".", "~")):
+        notes.check(place, f"write {source} as a whole path, which all agents have")
+    elif not source.startswith(("/", "$")):
+        why = "use a folder of the machine, or a persistent volume of Marathon"
+        notes.lost(place, f"{source} is a volume that Docker manages: {why}")
+        return None
+    return Mount(place, path, source, None, read_only)
+
+
+def _count(container: Container, value: str, place: Place, notes: Notes) -> int:
+    if value in ("all", "-1"):
+        notes.check(place, ALL_GPUS)
+        return 1
+    if not value.isdigit():
+        raise notes.bad(place, f"{value!r} is not a number of GPUs")
+    return int(value)
+
+
+def _range(text: str) -> range | None:
+    found = _RANGE.fullmatch(text)
+    if found is None or int(found[2] or found[1]) < int(found[1]) or int(found[2] or found[1]) > 65535:
+        return None
+    return range(int(found[1]), int(found[2] or found[1]) + 1)
+
+
+def take_device(container: Container, name: str, place: Place, notes: Notes) -> None:
+    """Give a container a device of another vendor by its CDI name, where its agent gives such to tasks."""
+    if name not in container.devices:
+        container.devices.append(name)
+    notes.check(place, f"{name}: the agent needs the vendor's CDI file, and --cdi_devices={name.partition('=')[0]}")
+
 
 PROGRAMS = ("docker", "nvidia-docker", "podman")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.S)
@@ -149,9 +266,9 @@ def _workload(
         workload.healthy_part, workload.extra_part = 0.0, 0.0
     _take_resources(container, options, notes)
     for text, at in options.of("publish"):
-        container.ports += docker_words.ports(text, at, notes)
+        container.ports += ports(text, at, notes)
     for text, at in options.of("expose"):
-        container.ports += docker_words.ports(text, at, notes)
+        container.ports += ports(text, at, notes)
     _take_mounts(container, options, notes)
     _take_health(container, options, notes)
     _take_life(workload, options, notes)
@@ -266,22 +383,22 @@ def _take_gpus(
     by_cdi = [name for text, _ in options.of("device") if (name := cdi_gpu(text)) is not None]
     for text, at in options.of("device"):
         if is_cdi_name(text) and cdi_gpu(text) is None:
-            docker_words.take_device(container, text, at, notes)
+            take_device(container, text, at, notes)
         elif not is_nvidia_node(node_inside(text)) and cdi_gpu(text) is None:
-            notes.lost(at, f"{text}: {docker_words.NO_NODES}")
+            notes.lost(at, f"{text}: {NO_NODES}")
     if asked is not None:
-        docker_words.take_gpus(container, asked[0], asked[1], notes)
+        take_gpus(container, asked[0], asked[1], notes)
     elif nvidia:
         where = Place(place.line, "NV_GPU" if "NV_GPU" in environ else "nvidia-docker")
-        docker_words.take_visible(container, environ.get("NV_GPU", visible), where, notes)
+        take_visible(container, environ.get("NV_GPU", visible), where, notes)
     elif runtime is not None and runtime[0] == "nvidia":
-        docker_words.take_visible(container, visible, runtime[1], notes)
+        take_visible(container, visible, runtime[1], notes)
     elif by_cdi:
-        docker_words.take_visible(container, "all" if "all" in by_cdi else ",".join(by_cdi), place, notes)
+        take_visible(container, "all" if "all" in by_cdi else ",".join(by_cdi), place, notes)
     elif any(is_nvidia_node(node) for node in nodes):
         container.gpus = len({node for node in nodes if is_gpu_node(node)})
     elif visible not in (None, "", "void", "none"):
-        docker_words.take_visible(container, visible, place, notes)
+        take_visible(container, visible, place, notes)
     if runtime is not None and runtime[0] not in ("nvidia", "runc"):
         notes.lost(runtime[1], "the agents have one runtime for all")
 
@@ -311,14 +428,14 @@ def _take_resources(container: Container, options: _Options, notes: Notes) -> No
 
 def _take_mounts(container: Container, options: _Options, notes: Notes) -> None:
     for text, at in options.of("volume"):
-        if mount := docker_words.mount(text, at, notes):
+        if mount := volume_mount(text, at, notes):
             container.mounts.append(mount)
     for text, at in options.of("mount"):
         fields = dict(part.partition("=")[::2] for part in text.split(","))
         source = fields.get("source") or fields.get("src") or ""
         path = fields.get("target") or fields.get("destination") or fields.get("dst") or ""
         read_only = any(fields.get(key, "false") in ("", "true", "1") for key in ("readonly", "ro"))
-        if mount := docker_words.mount_of(source or "(no name)", path, read_only, at, notes):
+        if mount := mount_of(source or "(no name)", path, read_only, at, notes):
             container.mounts.append(mount)
 
 
