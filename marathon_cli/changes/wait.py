@@ -230,14 +230,14 @@ def wait_for(
 
     Raises TimeIsUp, Conflict when it was given up, Unavailable; with `give_up` KeepsFailing.
     """
-    from marathon_cli.clients.news import News
+    from marathon_cli.clients.event_stream import EventStream
     from marathon_cli.screen.screen import Bars, new_screen
     from marathon_cli.show.pulls import PullWatch
 
     screen = new_screen()
     pulls = PullWatch(marathon, screen.progress if isinstance(screen, Bars) else None)
     names = {target.id for target in targets}
-    news = News(marathon, lambda event: event.get("id") == change.deployment_id or event.get("appId") in names)
+    news = EventStream(marathon, lambda event: event.get("id") == change.deployment_id or event.get("appId") in names)
     wait = Wait(marathon, change, targets, screen, time.monotonic, time.sleep, pulls.look, give_up, news.pause)
     try:
         wait.until_done(timeout_s)

@@ -8,7 +8,7 @@ import time
 import click
 
 from marathon_cli.changes.changes import Waiting, wait_options
-from marathon_cli.clients.sandbox import Mesos
+from marathon_cli.clients.mesos import Mesos
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, selector_option, target_options, watch_options
 from marathon_cli.screen.numbers import Whole

@@ -33,7 +33,7 @@ from marathon_cli.screen.output import Column, Table, columns, say
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotFound, Problem, Unavailable
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.cluster import Cluster
+    from marathon_cli.clients.mesos import Cluster
     from marathon_cli.document.check import Source
     from mesos_gpu.marathon.definitions.app_settings import AppRules
     from mesos_gpu.mesos.clients.agents import Agent
@@ -374,13 +374,13 @@ def kill(console: Console, name: str, host: str | None, and_scale: bool, wipe: b
 
 def caution(marathon: Marathon, app: Mapping[str, Any], say: Callable[[str], None]) -> None:
     """Say what is likely to surprise about an app that is about to be sent. Raises nothing: it is advice."""
-    from marathon_cli.clients.cluster import Cluster
+    from marathon_cli.clients.mesos import Cluster
     from mesos_gpu.marathon.why.warnings import may_lack_driver, warnings
 
     agents: list[Agent] | None = None
     brings_driver: bool | None = None
     try:
-        cluster = Cluster.of(marathon)
+        cluster = Cluster(marathon.mesos())
     except MesosGpuError:
         cluster = None
     if cluster is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from marathon_cli.clients.cluster import Cluster, owners
+from marathon_cli.clients.mesos import Cluster, owners
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Table, columns, printable, say, table_lines, terminal_width
@@ -30,7 +30,7 @@ def describe(console: Console, name: str) -> None:
     node`: capacity is the machine's, allocatable what the agent offers, allocated what tasks have of it.
     """
     marathon = console.marathon()
-    cluster = Cluster.of(marathon)
+    cluster = Cluster(marathon.mesos())
     click.get_current_context().call_on_close(cluster.close)
     agents = cluster.agents()
     agent = find_agent(agents, name)

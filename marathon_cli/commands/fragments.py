@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from marathon_cli.clients.cluster import Cluster
+from marathon_cli.clients.mesos import Cluster
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Column, Table, say
@@ -50,7 +50,7 @@ def fragments(console: Console) -> None:
     except MesosGpuError as error:
         say(f"pods and jobs are left out: {error}")
         jobs = []
-    cluster = Cluster.of(marathon)
+    cluster = Cluster(marathon.mesos())
     try:
         slaves = cluster.slaves()
     finally:

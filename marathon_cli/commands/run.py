@@ -16,10 +16,9 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import click
 from click.core import ParameterSource
 
-from marathon_cli.clients import detach_keys
+from marathon_cli.clients.event_stream import EventStream
 from marathon_cli.clients.marathon import Apps
-from marathon_cli.clients.news import News
-from marathon_cli.clients.sandbox import Mesos
+from marathon_cli.clients.mesos import Mesos
 from marathon_cli.commands.task_exec import DETACHED, UNKNOWN, container_of, find_task
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import target_options
@@ -379,7 +378,7 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
         trace.mark(str(event.get("taskStatus") or event.get("eventType")))
         return True
 
-    news = News(marathon, concerns)
+    news = EventStream(marathon, concerns)
     pulls = PullWatch(marathon)
     one = OneOff(marathon, mesos, order.name, time.monotonic, news, say, pulls.look)
     ours = True
@@ -431,7 +430,7 @@ def _hands_on(console: Console, order: Any, task_id: str, options: dict[str, Any
     from marathon_cli.oneoff.session import Wish, execute
 
     agent, found = find_task(console, task_id)
-    keys = detach_keys.keys(os.environ.get("DCOS_TASK_ESCAPE_SEQUENCE") or detach_keys.DETACH_KEYS)
+    keys = terminal.keys(os.environ.get("DCOS_TASK_ESCAPE_SEQUENCE") or terminal.DETACH_KEYS)
     wish = Wish(options["interactive"], options["tty"], keys)
     words = order.argv or ["sh"]
     end = execute(agent, container_of(found), words, wish, user=order.user, environment=order.env)

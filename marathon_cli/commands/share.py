@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from marathon_cli.clients.cluster import Cluster
+from marathon_cli.clients.mesos import Cluster
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.local_agent import local_agent
 from marathon_cli.console.options import debug_option, output_options, target_options, watch_options, work_dir_option
@@ -164,7 +164,7 @@ def list_shares(console: Console) -> None:
     of it while nobody waits.
     """
     marathon = console.marathon()
-    cluster = Cluster.of(marathon)
+    cluster = Cluster(marathon.mesos())
     click.get_current_context().call_on_close(cluster.close)
 
     def look() -> None:

@@ -10,8 +10,7 @@ import click
 
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
 from marathon_cli.clients.marathon import Marathon, Pods
-from marathon_cli.clients.master_tasks import tasks_of
-from marathon_cli.clients.task_names import SHORTEST, TaskRef, matching, short_ids
+from marathon_cli.clients.task_names import SHORTEST, TaskRef, matching, short_ids, tasks_of
 from marathon_cli.commands.task_exec import container_of, find_task
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.local_agent import local_agent

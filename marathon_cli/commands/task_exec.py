@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 import click
 
-from marathon_cli.clients.detach_keys import DETACH_KEYS
-from marathon_cli.clients.detach_keys import keys as read_keys
 from marathon_cli.clients.task_names import TaskRef, one
 from marathon_cli.connection.http import HttpClient
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import target_options
 from marathon_cli.screen import terminal
 from marathon_cli.screen.output import say
+from marathon_cli.screen.terminal import DETACH_KEYS
+from marathon_cli.screen.terminal import keys as read_keys
 from mesos_gpu.errors import Conflict, NotFound, Refused
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from marathon_cli.clients.sandbox import Sandbox
+from marathon_cli.clients.mesos import Sandbox
 from marathon_cli.clients.task_names import TaskRef, one
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options

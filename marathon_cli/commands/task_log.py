@@ -13,7 +13,7 @@ import click
 
 from marathon_cli.changes.rollout import failure_text
 from marathon_cli.clients.marathon import ENDED, Jobs, Marathon, runs_of
-from marathon_cli.clients.sandbox import Mesos
+from marathon_cli.clients.mesos import Mesos
 from marathon_cli.clients.task_names import TaskRef, matching
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import target_options

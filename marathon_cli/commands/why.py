@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from marathon_cli.clients.marathon import Jobs, Marathon
-from marathon_cli.clients.sandbox import Mesos, RemoteFile
+from marathon_cli.clients.mesos import Mesos, RemoteFile
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Column, Table, display_width, printable, say, table_lines

@@ -18,7 +18,7 @@ from mesos_gpu.errors import Unavailable
 
 if TYPE_CHECKING:
     from marathon_cli.clients.marathon import Marathon
-    from marathon_cli.clients.sandbox import Mesos
+    from marathon_cli.clients.mesos import Mesos
     from marathon_cli.console.connections import Connections
 
 Command = TypeVar("Command", bound=Callable[..., Any])

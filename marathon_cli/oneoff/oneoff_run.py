@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeVar
 
 from marathon_cli.changes.rollout import id_of, reasons_of
+from marathon_cli.clients.event_stream import STATUS, EventStream
 from marathon_cli.clients.marathon import Apps, Marathon
-from marathon_cli.clients.news import STATUS, News
-from marathon_cli.clients.sandbox import Mesos, Sandbox
+from marathon_cli.clients.mesos import Mesos, Sandbox
 from marathon_cli.oneoff.oneoff import NEVER_AGAIN_S, exit_status, status_of_all, task_of
 from marathon_cli.show import follow
 from mesos_gpu.errors import Conflict, MesosGpuError, NotFound, TimeIsUp, Unavailable
@@ -42,7 +42,7 @@ class OneOff:
     mesos: Mesos
     name: str
     now: Callable[[], float]
-    news: News
+    news: EventStream
     say: Callable[[str], None]
     show_pulls: Callable[[], None]
     _heard: dict[str, Task] = field(default_factory=dict)

@@ -14,8 +14,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from marathon_cli.clients.sandbox import Sandbox, was_removed
-from marathon_cli.connection.no_answer import NoAnswer
+from marathon_cli.clients.mesos import Sandbox, was_removed
+from marathon_cli.connection.access import NoAnswer
 from mesos_gpu.errors import BadInput, Conflict, NotFound, ProtocolError, Refused, Unavailable
 
 MAX_DEPTH = 32

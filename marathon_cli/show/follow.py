@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from marathon_cli.clients.sandbox import CHUNK, Mesos, RemoteFile, Sandbox, was_removed
+from marathon_cli.clients.mesos import CHUNK, Mesos, RemoteFile, Sandbox, was_removed
 from mesos_gpu.errors import NotFound, Unavailable
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 1.0

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from marathon_cli.clients.cluster import Cluster, owners
 from marathon_cli.clients.marathon import Pods
+from marathon_cli.clients.mesos import Cluster, owners
 from marathon_cli.show.gpu_lines import NO_ANSWER, GpuLine, gpu_lines, group_of, pod_gpus, untold
 from mesos_gpu.errors import MesosGpuError, NotFound
 from mesos_gpu.mesos.clients.agents import Agent, names
@@ -21,7 +21,7 @@ class GpuView:
     """What is known of GPUs now: `look_again` first. `agents` are all of the cluster's; those with GPUs are asked."""
 
     def __init__(self, marathon: Marathon) -> None:
-        self._marathon, self._cluster = marathon, Cluster.of(marathon)
+        self._marathon, self._cluster = marathon, Cluster(marathon.mesos())
         self.agents: list[Agent] = []
         self._untold: list[str] = []
         self._said = False
@@ -96,7 +96,7 @@ def held_gpus(marathon: Marathon, tasks: Sequence[Mapping[str, Any]]) -> dict[st
     """
     where = {str(task.get("slaveId")) for task in tasks}
     try:
-        cluster = Cluster.of(marathon)
+        cluster = Cluster(marathon.mesos())
     except MesosGpuError:
         return {}
     try:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.clients.detach_keys import DetachKeys, keys
+from marathon_cli.screen.terminal import DetachKeys, keys
 from mesos_gpu.errors import BadInput
 
 LEAVE = b"\x10\x11"

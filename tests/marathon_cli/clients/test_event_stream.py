@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from marathon_cli.clients.event_stream import KINDS, EventStream
 from marathon_cli.clients.marathon import Marathon
-from marathon_cli.clients.news import KINDS, News
 from tests.support.marathon_cli.scripted_server import Answer, ScriptedServer
 
 EVENTS = (
@@ -70,7 +70,7 @@ def marathon_at(url: str) -> Marathon:
 
 def test_what_concerns_us_is_heard_at_once_and_the_rest_is_not(teller: _Server) -> None:
     marathon = marathon_at(f"http://127.0.0.1:{teller.server_address[1]}")
-    with News(marathon, lambda event: event["appId"] == "/mine") as news:
+    with EventStream(marathon, lambda event: event["appId"] == "/mine") as news:
         assert news.ready()
         begun = time.monotonic()
         assert news.wait(30) == [EVENTS[1]]
@@ -83,7 +83,7 @@ def test_what_concerns_us_is_heard_at_once_and_the_rest_is_not(teller: _Server) 
 
 def test_a_marathon_that_goes_away_is_waited_for_without_news(teller: _Server) -> None:
     marathon = marathon_at(f"http://127.0.0.1:{teller.server_address[1]}")
-    with News(marathon, lambda _: True) as news:
+    with EventStream(marathon, lambda _: True) as news:
         assert len(news.wait(30)) >= 1
         teller.over.set()
         news._thread.join(10)
@@ -98,7 +98,7 @@ def test_a_marathon_that_goes_away_is_waited_for_without_news(teller: _Server) -
 def test_one_that_tells_nothing_is_no_error(marathon: ScriptedServer, status: int) -> None:
     marathon.on("GET", "/v2/events", Answer(status, {"message": "no"}))
     client = marathon_at(marathon.url)
-    with News(client, lambda _: True) as news:
+    with EventStream(client, lambda _: True) as news:
         assert not news.ready()
         assert news.wait(0.01) == []
     client.close()
@@ -106,5 +106,5 @@ def test_one_that_tells_nothing_is_no_error(marathon: ScriptedServer, status: in
 
 def test_what_is_not_there_is_no_error() -> None:
     client = marathon_at("http://127.0.0.1:1")
-    with News(client, lambda _: True) as news:
+    with EventStream(client, lambda _: True) as news:
         assert not news.ready()

@@ -1,7 +1,7 @@
-"""What a Marathon says of its own accord while somebody waits: its stream of events, heard by a thread.
+"""A client of Marathon's event stream (Server-Sent Events), read by a thread while a command waits.
 
-Whoever waits looks for itself now and then all the same: a stream may break, and a gateway may hold it back. So that
-there is none is not an error; it only takes longer until the next look.
+A stream can break, and a gateway can hold it back. So a command that waits also polls; without a stream it only takes
+longer until the next poll.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from marathon_cli.connection.no_answer import NoAnswer
+from marathon_cli.connection.access import NoAnswer
 from mesos_gpu.errors import MesosGpuError
 
 if TYPE_CHECKING:
     from marathon_cli.clients.marathon import Marathon
     from marathon_cli.connection.transport import Answer
+
 
 STATUS = "status_update_event"
 KINDS = (STATUS, "deployment_success", "deployment_failed", "deployment_step_success")
@@ -28,7 +29,7 @@ OPENED_S = 1.0
 Event = Mapping[str, Any]
 
 
-class News:
+class EventStream:
     """The events of a Marathon that `concerns` picks, from when this is made until `close`."""
 
     def __init__(self, marathon: Marathon, concerns: Callable[[Event], bool]) -> None:
@@ -38,10 +39,10 @@ class News:
         self._answer: Answer | None = None
         self.live = False
         """Whether events come."""
-        self._thread = threading.Thread(target=self._hear, name="news", daemon=True)
+        self._thread = threading.Thread(target=self._hear, name="event-stream", daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> News:
+    def __enter__(self) -> EventStream:
         return self
 
     def __exit__(self, *_: object) -> None:
