@@ -12,7 +12,7 @@ from marathon_cli.aliases.made import Find, mapped
 from marathon_cli.aliases.table import KINDS, Alias
 from marathon_cli.console.console import Console
 from marathon_cli.console.options import output_options, target_options
-from marathon_cli.screen.names import app_id, nearest
+from marathon_cli.screen.arguments import app_id, nearest
 from marathon_cli.screen.output import say
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotFound, Refused
 

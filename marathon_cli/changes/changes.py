@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from marathon_cli.console.console import Console
-from marathon_cli.screen.numbers import Number
+from marathon_cli.screen.arguments import Number
 from mesos_gpu.errors import TimeIsUp
 
 if TYPE_CHECKING:

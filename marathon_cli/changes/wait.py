@@ -21,7 +21,7 @@ from marathon_cli.changes.rollout import (
     waits_for_offers,
 )
 from marathon_cli.clients.marathon import Change, Marathon, Pods
-from marathon_cli.screen.screen import Screen
+from marathon_cli.screen.progress import Screen
 from mesos_gpu.errors import Conflict, NotFound, TimeIsUp, Unavailable
 
 PAUSE_S = 0.25
@@ -231,7 +231,7 @@ def wait_for(
     Raises TimeIsUp, Conflict when it was given up, Unavailable; with `give_up` KeepsFailing.
     """
     from marathon_cli.clients.event_stream import EventStream
-    from marathon_cli.screen.screen import Bars, new_screen
+    from marathon_cli.screen.progress import Bars, new_screen
     from marathon_cli.show.pulls import PullWatch
 
     screen = new_screen()

@@ -11,7 +11,7 @@ from marathon_cli.changes.changes import Waiting, wait_options
 from marathon_cli.clients.mesos import Mesos
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, selector_option, target_options, watch_options
-from marathon_cli.screen.numbers import Whole
+from marathon_cli.screen.arguments import Whole
 from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import BadInput, NotFound, TimeIsUp
 from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects

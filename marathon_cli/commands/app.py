@@ -27,8 +27,7 @@ from marathon_cli.commands.kind import (
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.document import definitions
-from marathon_cli.screen.names import app_id, hints
-from marathon_cli.screen.numbers import Whole
+from marathon_cli.screen.arguments import Whole, app_id, hints
 from marathon_cli.screen.output import Column, Table, columns, say
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotFound, Problem, Unavailable
 

@@ -14,8 +14,8 @@ import click
 from marathon_cli.connection.box import SYSTEM_WORK_DIR, default_work_dir
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import debug_option, output_options, work_dir_option
+from marathon_cli.screen.arguments import Whole
 from marathon_cli.screen.language import telling_output
-from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import Table, columns, say
 from mesos_gpu.errors import BadInput, NotFound
 

@@ -13,8 +13,7 @@ from marathon_cli.changes.wait import wait_for
 from marathon_cli.clients.marathon import Change, Marathon
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
-from marathon_cli.screen.names import app_id, nearest
-from marathon_cli.screen.numbers import Number
+from marathon_cli.screen.arguments import Number, app_id, nearest
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import BadInput, NotFound
 

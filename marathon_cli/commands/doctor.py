@@ -8,11 +8,9 @@ import click
 
 from marathon_cli.connection.access import Access, stranger
 from marathon_cli.connection.http import HttpClient
-from marathon_cli.console.console import Console, pass_console
-from marathon_cli.console.local_agent import box_agents
+from marathon_cli.console.console import Console, box_agents, pass_console
 from marathon_cli.console.options import debug_option, output_options, work_dir_option
-from marathon_cli.screen.output import Table, columns, printable, terminal_width
-from marathon_cli.screen.paragraphs import terminal, wrapped
+from marathon_cli.screen.output import Table, columns, printable, terminal, terminal_width, wrapped
 from mesos_gpu.doctor.checks import examine
 from mesos_gpu.doctor.facts import RunningAgent
 from mesos_gpu.doctor.finding import Verdict

@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from marathon_cli.console.console import Console, pass_console
-from marathon_cli.console.local_agent import local_agent
+from marathon_cli.console.console import Console, local_agent, pass_console
 from marathon_cli.console.options import debug_option, work_dir_option
 from mesos_gpu.doors.common.agent import AgentAddress
 from mesos_gpu.errors import BadInput, Unavailable

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from marathon_cli.console.console import Console, pass_console
-from marathon_cli.console.local_agent import local_agent
+from marathon_cli.console.console import Console, local_agent, pass_console
 from marathon_cli.console.options import debug_option, output_options, work_dir_option
 from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import BadInput, Unavailable

@@ -14,7 +14,7 @@ from marathon_cli.commands.agent import begin_to_drain, wait_until_drained
 from marathon_cli.console.connections import Connections
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import debug_option, output_options, work_dir_option
-from marathon_cli.screen.numbers import Number, Whole
+from marathon_cli.screen.arguments import Number, Whole
 from marathon_cli.screen.output import Column, Table, say, table_lines, terminal_width
 from mesos_gpu.errors import BadInput, Conflict, NotFound
 from mesos_gpu.mesos.clients.agents import Agent, read_agent

@@ -11,7 +11,7 @@ from marathon_cli.changes.rollout import id_of, reasons_of
 from marathon_cli.clients.marathon import Jobs, Marathon
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
-from marathon_cli.screen.names import app_id
+from marathon_cli.screen.arguments import app_id
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import NotFound, Refused
 from mesos_gpu.marathon.matching.reasons import Reason

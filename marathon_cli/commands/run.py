@@ -29,7 +29,7 @@ from marathon_cli.oneoff.oneoff import document
 from marathon_cli.oneoff.oneoff_run import OneOff, removed_or_said
 from marathon_cli.oneoff.trace import Trace
 from marathon_cli.screen import terminal
-from marathon_cli.screen.numbers import Number, Whole, WholeGpus
+from marathon_cli.screen.arguments import Number, Whole, WholeGpus
 from marathon_cli.screen.output import say
 from marathon_cli.show.pulls import PullWatch
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError

@@ -10,7 +10,7 @@ import click
 
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
-from marathon_cli.screen.names import nearest
+from marathon_cli.screen.arguments import nearest
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import BadInput, NotFound
 

@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from marathon_cli.clients.mesos import Cluster
-from marathon_cli.console.console import Console, pass_console
-from marathon_cli.console.local_agent import local_agent
+from marathon_cli.console.console import Console, local_agent, pass_console
 from marathon_cli.console.options import debug_option, output_options, target_options, watch_options, work_dir_option
-from marathon_cli.screen.numbers import Whole
+from marathon_cli.screen.arguments import Whole
 from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.marathon.model.task_ids import app_of

@@ -12,11 +12,9 @@ from marathon_cli.changes.changes import Waiting, finish, force_option, wait_opt
 from marathon_cli.clients.marathon import Marathon, Pods
 from marathon_cli.clients.task_names import SHORTEST, TaskRef, matching, short_ids, tasks_of
 from marathon_cli.commands.task_exec import container_of, find_task
-from marathon_cli.console.console import Console, pass_console
-from marathon_cli.console.local_agent import local_agent
+from marathon_cli.console.console import Console, local_agent, pass_console
 from marathon_cli.console.options import output_options, selector_option, target_options, watch_options
-from marathon_cli.screen.names import nearest
-from marathon_cli.screen.numbers import Number
+from marathon_cli.screen.arguments import Number, nearest
 from marathon_cli.screen.output import Column, Table, columns
 from marathon_cli.show.gpu_lines import group_of
 from marathon_cli.show.gpu_view import asked_gpus, held_gpus

@@ -17,7 +17,7 @@ from marathon_cli.clients.mesos import Mesos
 from marathon_cli.clients.task_names import TaskRef, matching
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import target_options
-from marathon_cli.screen.numbers import Whole
+from marathon_cli.screen.arguments import Whole
 from marathon_cli.screen.output import say
 from marathon_cli.show import follow as following
 from marathon_cli.show.files import inside

@@ -11,8 +11,17 @@ from marathon_cli.clients.marathon import Jobs, Marathon
 from marathon_cli.clients.mesos import Mesos, RemoteFile
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
-from marathon_cli.screen.output import Column, Table, display_width, printable, say, table_lines
-from marathon_cli.screen.paragraphs import say_paragraph, terminal, wrapped
+from marathon_cli.screen.output import (
+    Column,
+    Table,
+    display_width,
+    printable,
+    say,
+    say_paragraph,
+    table_lines,
+    terminal,
+    wrapped,
+)
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
 

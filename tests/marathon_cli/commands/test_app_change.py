@@ -342,7 +342,7 @@ def test_watch_shows_what_has_changed(train: ScriptedServer, run: Run, monkeypat
             raise KeyboardInterrupt
 
     train.on("GET", "/v2/apps", lambda _: Answer(200, {"apps": looks[0]}))
-    monkeypatch.setattr("marathon_cli.console.watch.time.sleep", sleep)
+    monkeypatch.setattr("marathon_cli.console.console.time.sleep", sleep)
     result = run("app", "list", "-q", "--interval", "0.5")
     assert (result.exit_code, result.stdout) == (130, "/train\n\n/train\n/zzz\n")
 

@@ -117,7 +117,7 @@ def test_tasks_are_watched(cluster: ScriptedServer, run: Run, monkeypatch: pytes
             raise KeyboardInterrupt
 
     cluster.on("GET", "/v2/tasks", lambda _: Answer(200, {"tasks": looks[0]}))
-    monkeypatch.setattr("marathon_cli.console.watch.time.sleep", sleep)
+    monkeypatch.setattr("marathon_cli.console.console.time.sleep", sleep)
     done = run("task", "list", "-q", "--interval", "0.3")
     assert (done.exit_code, done.stdout) == (130, f"{TASK}\n\n{TASK}\ntrain.instance-2._app.1\n")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.screen.screen import new_progress
+from marathon_cli.screen.progress import new_progress
 from marathon_cli.show import pulls
 from marathon_cli.show.pulls import LINE_EVERY_S, PullDisplay
 from tests.support.golden import Golden

@@ -197,7 +197,7 @@ def test_add_warns_and_adds(full: ScriptedServer, run: Run, app_file: Callable[[
 def test_what_agents_lack_stands_beside_them_or_below(
     full: ScriptedServer, run: Run, monkeypatch: pytest.MonkeyPatch, columns: int, first: str
 ) -> None:
-    for module in ("commands.why", "screen.paragraphs"):
+    for module in ("commands.why", "screen.output"):
         monkeypatch.setattr(f"marathon_cli.{module}.terminal", lambda: columns)
     monkeypatch.setenv("NO_COLOR", "1")
     lines = run("why", "train").stdout.splitlines()

@@ -8,9 +8,9 @@ import sys
 PROGRAM = """
 import signal, socket, sys, threading, time
 from pathlib import Path
-from marathon_cli.screen import interrupts
+from marathon_cli.main import interrupt_blocked_calls
 
-interrupts.heed()
+interrupt_blocked_calls()
 ours, silent = socket.socketpair()
 waiter = threading.get_native_id()
 

@@ -1,11 +1,14 @@
-"""What users name: ids brought into their one form, and a hint when nothing has that name."""
+"""Values that users type: ids in their one form, with a hint if nothing has that name, and numbers."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
+
+import click
 
 from mesos_gpu.errors import BadInput, InvalidApp, MesosGpuError, NotFound
 
@@ -59,3 +62,30 @@ def hints(name: str, known: Callable[[], Iterable[str]]) -> Iterator[None]:
         except MesosGpuError:
             hint = ""
         raise NotFound(f"{error}{hint}") from None
+
+
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    name = "whole number"
+
+
+class WholeGpus(Whole):
+    """A number of GPUs, of which none is given in parts; who asks for a part is told how that is done."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number. Raises click.BadParameter."""
+        if re.fullmatch(r"\d*\.\d+", str(value)):
+            self.fail(
+                f"{str(value)!r} is no whole number; a part of a GPU that others share is asked for by its memory, "
+                "for example `--gpu-mem 6GiB`.",
+                param,
+                ctx,
+            )
+        return int(super().convert(value, param, ctx))
+
+
+class Number(click.FloatRange):
+    """A number within bounds."""
+
+    name = "number"
