@@ -59,6 +59,14 @@ class Change(NamedTuple):
     document: Mapping[str, Any] = MappingProxyType({})
 
 
+class ChangeTarget(NamedTuple):
+    """An app or a pod that a deployment is about. `gone` says that it is to be removed."""
+
+    kind: str
+    id: str
+    gone: bool = False
+
+
 class Locked(Conflict):
     """A running deployment holds what was to be changed; `deployments` has its id."""
 

@@ -202,7 +202,7 @@ def add(
         return 0
     if only_plan:
         from marathon_cli.clients.marathon import plan
-        from marathon_cli.show.plan_view import show_plan
+        from marathon_cli.show.plan import show_plan
 
         with rules.explained(source, document, known, marathon.url):
             return show_plan(console, plan(marathon, [{"kind": "app", "document": document}], force=force))
@@ -481,8 +481,7 @@ def _devices(
     wanting = {str(item.get("id")) for item in apps if item.get("gpus") and item.get("tasksRunning")}
     if not wanting:
         return {}
-    from marathon_cli.show.gpu_lines import GpuLine, by_agent
-    from marathon_cli.show.gpu_view import held_gpus
+    from marathon_cli.show.gpus import GpuLine, by_agent, held_gpus
 
     theirs = [task for task in tasks if str(task.get("appId")) in wanting]
     held: dict[str, list[GpuLine]] = {}

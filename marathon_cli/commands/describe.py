@@ -13,7 +13,7 @@ from marathon_cli.clients.mesos import Cluster, owners
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Table, columns, printable, say, table_lines, terminal_width
-from marathon_cli.show.gpu_lines import GpuLine, gpu_lines, group_of, indices, untold
+from marathon_cli.show.gpus import GpuLine, gpu_lines, group_of, indices, untold
 from mesos_gpu.mesos.clients.agents import SCALARS, Agent, find_agent, names
 from mesos_gpu.mesos.units import MIB
 

@@ -13,8 +13,7 @@ from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.arguments import Number
 from marathon_cli.screen.output import Column, Table, printable, say, table_lines, terminal_width
-from marathon_cli.show.gpu_lines import GpuLine, GpuType, busiest, gpu_types
-from marathon_cli.show.gpu_view import GpuView
+from marathon_cli.show.gpus import GpuLine, GpuType, GpuView, busiest, gpu_types
 from mesos_gpu.errors import Unavailable
 
 _NO_GPUS = (

@@ -25,9 +25,7 @@ from marathon_cli.console.options import target_options
 from marathon_cli.convert import quantities
 from marathon_cli.convert.gpu_requests import ALPHA, GPU, GPU_MEM
 from marathon_cli.oneoff import oneoff
-from marathon_cli.oneoff.oneoff import document
-from marathon_cli.oneoff.oneoff_run import OneOff, removed_or_said
-from marathon_cli.oneoff.trace import Trace
+from marathon_cli.oneoff.oneoff import OneOff, Trace, document, removed_or_said
 from marathon_cli.screen import terminal
 from marathon_cli.screen.arguments import Number, Whole, WholeGpus
 from marathon_cli.screen.output import say

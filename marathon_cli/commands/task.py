@@ -16,8 +16,7 @@ from marathon_cli.console.console import Console, local_agent, pass_console
 from marathon_cli.console.options import output_options, selector_option, target_options, watch_options
 from marathon_cli.screen.arguments import Number, nearest
 from marathon_cli.screen.output import Column, Table, columns
-from marathon_cli.show.gpu_lines import group_of
-from marathon_cli.show.gpu_view import asked_gpus, held_gpus
+from marathon_cli.show.gpus import asked_gpus, group_of, held_gpus
 from mesos_gpu.errors import BadInput, InvalidApp, NotFound, Refused
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
 from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects

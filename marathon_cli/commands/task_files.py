@@ -12,7 +12,7 @@ from marathon_cli.clients.task_names import TaskRef, one
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Column, Table, printable, say
-from marathon_cli.show import files
+from marathon_cli.show import logs
 from mesos_gpu.errors import NotFound
 
 _LONG = (
@@ -38,7 +38,7 @@ def ls(console: Console, long: bool, task: str, path: str) -> None:
 
     A task that has ended has them, too, until its agent removes them.
     """
-    entries = files.browse(find_sandbox(console, task), files.inside(path))
+    entries = logs.browse(find_sandbox(console, task), logs.inside(path))
 
     if not long and console.form == "table":
         for one in entries:
@@ -49,7 +49,7 @@ def ls(console: Console, long: bool, task: str, path: str) -> None:
         rows = [[one.mode, one.links, one.owner, one.group, one.size, _date(one.mtime), one.name] for one in entries]
         return Table(_LONG, rows)
 
-    console.show(files.as_json(entries), table=table, names=[one.path for one in entries])
+    console.show(logs.as_json(entries), table=table, names=[one.path for one in entries])
 
 
 @click.command()
@@ -74,15 +74,15 @@ def download(console: Console, target_dir: Path, force: bool, task: str, paths: 
     copy that breaks off leaves no half file.
     """
     sandbox = find_sandbox(console, task)
-    entries = files.chosen(sandbox, paths)
-    files.check_target(target_dir, entries, replace=force)
+    entries = logs.chosen(sandbox, paths)
+    logs.check_target(target_dir, entries, replace=force)
     done: list[str] = []
     size = 0
     for entry in entries:
         if entry.is_folder:
             (target_dir / entry.path).mkdir(parents=True, exist_ok=True)
         elif entry.is_file:
-            size += files.download(sandbox, entry, target_dir)
+            size += logs.download(sandbox, entry, target_dir)
             done.append(str(target_dir / entry.path))
         else:
             say(f"left out {entry.path}: it is neither a file nor a folder ({entry.mode})")

@@ -19,8 +19,8 @@ from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import target_options
 from marathon_cli.screen.arguments import Whole
 from marathon_cli.screen.output import say
-from marathon_cli.show import follow as following
-from marathon_cli.show.files import inside
+from marathon_cli.show import logs as following
+from marathon_cli.show.logs import inside
 from mesos_gpu.errors import Conflict, InvalidApp, NotFound, Refused, Unavailable
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
 from mesos_gpu.marathon.why.failure import failing, pod_document

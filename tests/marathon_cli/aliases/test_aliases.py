@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.aliases.table import ALIASES, GATHERINGS, KINDS, TOOLS, Alias
+from marathon_cli.aliases.table import ALIASES, GATHERINGS, KINDS, MEANT, TOOLS, Alias
 from marathon_cli.clients.task_names import TaskRef
-from marathon_cli.command_hints import MEANT
 from marathon_cli.lazy import load, load_alias
 from marathon_cli.registry import ROWS
 from tests.support.golden import Golden

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.show import follow as following
+from marathon_cli.show import logs as following
 from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer
 

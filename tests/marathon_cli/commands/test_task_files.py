@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from marathon_cli.show.files import inside
+from marathon_cli.show.logs import inside
 from mesos_gpu.errors import BadInput
 from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer

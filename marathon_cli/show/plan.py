@@ -12,6 +12,7 @@ from marathon_cli.screen.output import Table, columns
 if TYPE_CHECKING:
     from marathon_cli.console.console import Console
 
+
 WAITS = 5
 """The exit status when not all would start now."""
 _UNITS = {"gpus": ("GPU", "GPUs"), "cpus": ("CPU", "CPUs"), "mem": ("MiB", "MiB"), "disk": ("MiB of disk",) * 2}

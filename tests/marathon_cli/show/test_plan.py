@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marathon_cli.show.plan_view import cards_text, plan_table
+from marathon_cli.show.plan import cards_text, plan_table
 from tests.support.golden import Golden
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.show.follow import Printer
+from marathon_cli.show.logs import Printer
 
 LOG: Any = SimpleNamespace(sandbox=SimpleNamespace(task_id="t"))
 SAID = b"a\x1b]52;c;cm0gLXJm\x07b\x1b[1;31mred\x1b[0m\x1b[2J \xc2\x9d0;x \xc3\xa9\t\r\n"
