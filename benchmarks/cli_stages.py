@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
-from marathon_cli.oneoff import trace
+from marathon_cli.oneoff import oneoff
 
 ENDED = "ended"
 
@@ -30,8 +30,8 @@ def show(command: Sequence[str], env: Mapping[str, str], rounds: int) -> None:
         print(f"  {stage:28} {end:7.1f}  (+{of:.1f})")
 
 
-def _run(command: Sequence[str], env: Mapping[str, str]) -> Sequence[trace.Mark]:
+def _run(command: Sequence[str], env: Mapping[str, str]) -> Sequence[oneoff.Mark]:
     began_s = time.time()
-    with_trace = {**env, trace.VARIABLE: str(began_s)}
+    with_trace = {**env, oneoff.VARIABLE: str(began_s)}
     done = subprocess.run(command, env=with_trace, capture_output=True, text=True, check=True)
-    return [*trace.read(done.stderr), (ENDED, 1000 * (time.time() - began_s))]
+    return [*oneoff.read(done.stderr), (ENDED, 1000 * (time.time() - began_s))]

@@ -12,9 +12,8 @@ from typing import Any
 
 import click
 
-from marathon_cli.console.console import Console
-from marathon_cli.console.local_agent import local_agent
-from marathon_cli.screen.numbers import Number
+from marathon_cli.console.console import Console, local_agent
+from marathon_cli.screen.arguments import Number
 from marathon_cli.screen.output import printable, say
 from mesos_gpu.errors import MesosGpuError
 

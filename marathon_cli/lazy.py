@@ -60,14 +60,14 @@ class LazyGroup(click.Group):
 
             near = difflib.get_close_matches(word, self.list_commands(ctx), n=3)
             said = f"; did you mean {' or '.join(near)}?" if near else ""
-            from marathon_cli.command_hints import MEANT
+            from marathon_cli.aliases.table import MEANT
 
             if meant := MEANT.get(f"{self.path} {word}".strip()):
                 said = f"; here it is `{PROGRAM} {meant}`"
             ctx.fail(f"there is no command `{ctx.command_path} {word}`{said}")
         name, command, rest = super().resolve_command(ctx, args)
         if (alias := self._aliases.get(word)) is not None:
-            from marathon_cli.aliases.made import shows_one, words
+            from marathon_cli.aliases.commands import shows_one, words
 
             rest = words(alias, rest)
             if shows_one(alias, rest):
@@ -135,10 +135,10 @@ def load_alias(alias_path: str) -> click.Command:
     """Return the command, or the group, of an alias, imported now and made once."""
     alias = next(alias for alias in ALIASES if alias.path == alias_path)
     if isinstance(alias.means, str):
-        from marathon_cli.aliases.made import renamed
+        from marathon_cli.aliases.commands import renamed
 
         return renamed(alias, alias.means, load(_BY_PATH[alias.means]))
-    from marathon_cli.aliases.by_kind import by_kind
+    from marathon_cli.aliases.commands import by_kind
 
     command = by_kind(alias, lambda path: load(_BY_PATH[path]))
     command.epilog = _EPILOG

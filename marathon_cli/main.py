@@ -8,8 +8,12 @@ jsonschema before it needs them.
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NoReturn
@@ -20,7 +24,6 @@ from marathon_cli.console.console import Console
 from marathon_cli.console.options import target_options
 from marathon_cli.lazy import LazyGroup
 from marathon_cli.registry import PROGRAM
-from marathon_cli.screen import interrupts, standard_streams
 from marathon_cli.screen.language import told
 from mesos_gpu.errors import MesosGpuError, TimeIsUp
 
@@ -55,7 +58,7 @@ class _Program(LazyGroup):
             sys.exit(INTERRUPTED)
         except BrokenPipeError:
             # Whoever read our output (head, less) has enough. Python would complain while flushing at its exit.
-            standard_streams.give_up_output()
+            give_up_output()
             sys.exit(REFUSED)
         except TimeIsUp as error:
             _explain(str(error), console)
@@ -64,8 +67,8 @@ class _Program(LazyGroup):
             _explain(str(error), console)
             sys.exit(REFUSED)
         except Exception as error:
-            if (full := standard_streams.full(error)) is not None:
-                standard_streams.give_up_output()
+            if (full := disk_full(error)) is not None:
+                give_up_output()
                 _explain(full, console)
                 sys.exit(REFUSED)
             _explain(f"this is a bug of {PROGRAM}: {type(error).__name__}: {error}", console)
@@ -106,6 +109,59 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Be the `mesos-gpu` program."""
-    standard_streams.complete()
-    interrupts.heed()
+    open_closed_streams()
+    interrupt_blocked_calls()
     cli.main()
+
+
+_NUDGE = signal.SIGURG
+"""What it does unless it is asked for: nothing. No part of this program asks for it."""
+_NUDGES, _PAUSE_S = 20, 0.02
+"""The call may begin a little after the signal, so one nudge is not enough; the last comes after 0.4 s."""
+
+
+def interrupt_blocked_calls() -> None:
+    """Let Ctrl-C end a blocked call also if the kernel delivers the signal to another thread.
+
+    For the main thread of a program that owns its process; an event loop does this itself.
+    """
+    told, teller = os.pipe()
+    os.set_blocking(teller, False)
+    signal.signal(_NUDGE, lambda _number, _frame: None)
+    signal.set_wakeup_fd(teller, warn_on_full_buffer=False)
+    threading.Thread(target=_nudge, args=(told, threading.get_ident()), name="interrupts", daemon=True).start()
+
+
+def _nudge(told: int, main: int) -> None:
+    while numbers := os.read(told, 64):
+        if set(numbers) == {_NUDGE}:
+            continue  # our own
+        for _ in range(_NUDGES):
+            signal.pthread_kill(main, _NUDGE)
+            time.sleep(_PAUSE_S)
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def open_closed_streams() -> None:
+    """Put /dev/null in place of streams that are closed, as by `>&-`: Python has None there, and files get numbers."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDONLY if mode == "r" else os.O_WRONLY)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
+
+
+def disk_full(error: Exception) -> str | None:
+    """Return what is to be said when output cannot be written for want of room; None for any other error."""
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        return f"the output cannot be written: {error.strerror}"
+    return None
+
+
+def give_up_output() -> None:
+    """Lead standard output to nowhere: what is left in its buffer is not written, and Python does not complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -23,7 +23,7 @@ from marathon_cli.registry import ROWS
 
 PACKAGES = ("mesos_gpu", "marathon_cli")
 KEPT: tuple[str, ...] = (
-    *("marathon_cli/aliases/", "marathon_cli/command_hints.py"),
+    "marathon_cli/aliases/",
     *("mesos_gpu/doors/nvidia_docker/inventory.py", "mesos_gpu/doors/nvidia_docker/rest.py"),
     *("mesos_gpu/doors/nvidia_docker/volumes.py", "mesos_gpu/kubelet/messages.py"),
     "mesos_gpu/container/spec/seccomp_default.py",

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from marathon_cli.console.console import Console
-from marathon_cli.screen.numbers import Number
+from marathon_cli.screen.arguments import Number
 from mesos_gpu.errors import TimeIsUp
 
 if TYPE_CHECKING:
-    from marathon_cli.changes.change_target import ChangeTarget
-    from marathon_cli.clients.marathon import Change, Marathon
+    from marathon_cli.clients.marathon import Change, ChangeTarget, Marathon
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -86,8 +86,7 @@ def finish(
     console.goes_on = f"the deployment {change.deployment_id} continues; {taken_back}"
     if not waiting.wanted:
         return
-    from marathon_cli.changes.rollback import lead_back
-    from marathon_cli.changes.wait import KeepsFailing, wait_for
+    from marathon_cli.changes.wait import KeepsFailing, lead_back, wait_for
 
     try:
         wait_for(marathon, change, targets, waiting.timeout_s, give_up=waiting.roll_back)

@@ -16,7 +16,7 @@ from marathon_cli.connection.http import HttpClient
 from mesos_gpu.errors import Conflict, MesosGpuError, NotFound, Problem, ProtocolError, Refused, Unavailable
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.sandbox import Mesos
+    from marathon_cli.clients.mesos import Mesos
     from marathon_cli.connection.transport import Answer
     from mesos_gpu.marathon.why.change import Change as SmallestChange
 
@@ -57,6 +57,14 @@ class Change(NamedTuple):
     deployment_id: str | None
     version: str | None = None
     document: Mapping[str, Any] = MappingProxyType({})
+
+
+class ChangeTarget(NamedTuple):
+    """An app or a pod that a deployment is about. `gone` says that it is to be removed."""
+
+    kind: str
+    id: str
+    gone: bool = False
 
 
 class Locked(Conflict):
@@ -254,7 +262,7 @@ class Marathon:
 
     def mesos(self) -> Mesos:
         """Return a client of the master that this Marathon is with, and of its agents. Raises Unavailable."""
-        from marathon_cli.clients.sandbox import Mesos
+        from marathon_cli.clients.mesos import Mesos
 
         return Mesos(self.told()) if self._find_mesos is None else self._find_mesos(self)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from marathon_cli.connection import tls
+from marathon_cli.connection import transport
 from marathon_cli.connection.access import proxy_for, stranger
 from marathon_cli.connection.http import HttpClient
 from marathon_cli.connection.transport import connection
@@ -147,7 +147,7 @@ class _Connection:
             self._http.connect()
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            why = tls.reason(str(error)) if isinstance(error, ssl.SSLError) else None
+            why = transport.tls_reason(str(error)) if isinstance(error, ssl.SSLError) else None
             raise Unavailable(f"no {agent.what} answers at {agent.url}: {why or _said(error)}") from None
         # http.client lets go of its socket when the answer says that it is the last one.
         self.socket: socket.socket = self._http.sock
@@ -163,7 +163,7 @@ class _Connection:
             self._http.request("POST", self._target, body, {**self._shared(), **headers})
             return self._http.getresponse()
         except (OSError, http.client.HTTPException) as error:
-            why = tls.reason(str(error)) if isinstance(error, ssl.SSLError) else None
+            why = transport.tls_reason(str(error)) if isinstance(error, ssl.SSLError) else None
             raise Unavailable(f"{self._agent.url} does not answer: {why or _said(error)}") from None
 
     def begin(self, headers: Mapping[str, str]) -> None:

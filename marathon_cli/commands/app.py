@@ -27,13 +27,12 @@ from marathon_cli.commands.kind import (
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.document import definitions
-from marathon_cli.screen.names import app_id, hints
-from marathon_cli.screen.numbers import Whole
+from marathon_cli.screen.arguments import Whole, app_id, hints
 from marathon_cli.screen.output import Column, Table, columns, say
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotFound, Problem, Unavailable
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.cluster import Cluster
+    from marathon_cli.clients.mesos import Cluster
     from marathon_cli.document.check import Source
     from mesos_gpu.marathon.definitions.app_settings import AppRules
     from mesos_gpu.mesos.clients.agents import Agent
@@ -203,7 +202,7 @@ def add(
         return 0
     if only_plan:
         from marathon_cli.clients.marathon import plan
-        from marathon_cli.show.plan_view import show_plan
+        from marathon_cli.show.plan import show_plan
 
         with rules.explained(source, document, known, marathon.url):
             return show_plan(console, plan(marathon, [{"kind": "app", "document": document}], force=force))
@@ -374,13 +373,13 @@ def kill(console: Console, name: str, host: str | None, and_scale: bool, wipe: b
 
 def caution(marathon: Marathon, app: Mapping[str, Any], say: Callable[[str], None]) -> None:
     """Say what is likely to surprise about an app that is about to be sent. Raises nothing: it is advice."""
-    from marathon_cli.clients.cluster import Cluster
+    from marathon_cli.clients.mesos import Cluster
     from mesos_gpu.marathon.why.warnings import may_lack_driver, warnings
 
     agents: list[Agent] | None = None
     brings_driver: bool | None = None
     try:
-        cluster = Cluster.of(marathon)
+        cluster = Cluster(marathon.mesos())
     except MesosGpuError:
         cluster = None
     if cluster is not None:
@@ -482,8 +481,7 @@ def _devices(
     wanting = {str(item.get("id")) for item in apps if item.get("gpus") and item.get("tasksRunning")}
     if not wanting:
         return {}
-    from marathon_cli.show.gpu_lines import GpuLine, by_agent
-    from marathon_cli.show.gpu_view import held_gpus
+    from marathon_cli.show.gpus import GpuLine, by_agent, held_gpus
 
     theirs = [task for task in tasks if str(task.get("appId")) in wanting]
     held: dict[str, list[GpuLine]] = {}

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from marathon_cli.changes import rules as accepted
-from marathon_cli.changes.change_target import ChangeTarget
 from marathon_cli.changes.changes import Waiting, force_option, wait_options
-from marathon_cli.clients.marathon import Change, Document, Groups, Jobs, Marathon
+from marathon_cli.clients.marathon import Change, ChangeTarget, Document, Groups, Jobs, Marathon
 from marathon_cli.commands.app import APP
 from marathon_cli.commands.group import GROUP
 from marathon_cli.commands.job import JOB
@@ -157,7 +156,7 @@ def plan(console: Console, files: tuple[str, ...], force: bool) -> int:
     (a run of each) and groups. The exit status is 0 when all would start now, and 5 when something would wait.
     """
     from marathon_cli.clients.marathon import plan as asked
-    from marathon_cli.show.plan_view import show_plan
+    from marathon_cli.show.plan import show_plan
 
     marathon = console.marathon()
     found = read_files(files, recursive=False)

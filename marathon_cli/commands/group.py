@@ -26,10 +26,9 @@ from marathon_cli.commands.kind import (
 )
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
-from marathon_cli.screen.names import group_id, hints
-from marathon_cli.screen.numbers import Number
+from marathon_cli.screen.arguments import Number, group_id, hints
 from marathon_cli.screen.output import Column, Table
-from marathon_cli.show.gpu_lines import pod_gpus
+from marathon_cli.show.gpus import pod_gpus
 from mesos_gpu.errors import BadInput, Conflict, Problem
 
 if TYPE_CHECKING:

@@ -25,14 +25,14 @@ from marathon_cli.commands.kind import (
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.document.definitions import without
+from marathon_cli.screen.arguments import hints, nearest
 from marathon_cli.screen.durations import between
-from marathon_cli.screen.names import hints, nearest
 from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import BadInput, Conflict, NotFound, Problem, Refused, TimeIsUp
 from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.news import News
+    from marathon_cli.clients.event_stream import EventStream
     from mesos_gpu.marathon.definitions.app_settings import AppRules
 
 PAUSE_S = 0.5
@@ -210,9 +210,9 @@ def run(console: Console, name: str, waiting: Waiting) -> int:
     with ExitStack() as hearing:
         news = None
         if waiting.wanted:
-            from marathon_cli.clients.news import News
+            from marathon_cli.clients.event_stream import EventStream
 
-            news = News(jobs.server, lambda event: str(event.get("appId")).rpartition("/")[2] in ours)
+            news = EventStream(jobs.server, lambda event: str(event.get("appId")).rpartition("/")[2] in ours)
             hearing.callback(news.close)
         started = jobs.run(name)
         run_id = str(started.get("id"))
@@ -273,7 +273,7 @@ def kill(console: Console, name: str, run_ids: tuple[str, ...], all_runs: bool) 
     console.tell(f"Killed runs: {', '.join(wanted)}", {"runs": wanted}, names=wanted)
 
 
-def _wait(jobs: Jobs, name: str, run_id: str, timeout_s: float, news: News) -> bool:
+def _wait(jobs: Jobs, name: str, run_id: str, timeout_s: float, news: EventStream) -> bool:
     """Wait until a run has ended; return whether it succeeded. Raises TimeIsUp."""
     begun, said = time.monotonic(), ""
     while True:

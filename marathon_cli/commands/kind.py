@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import click
 
-from marathon_cli.changes.change_target import ChangeTarget
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
+from marathon_cli.clients.marathon import ChangeTarget
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, selector_option, target_options, watch_options
 from marathon_cli.document.definitions import without
-from marathon_cli.screen.names import hints, named
+from marathon_cli.screen.arguments import hints, named
 from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import BadInput, Conflict, Problem
 

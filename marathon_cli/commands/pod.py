@@ -21,9 +21,9 @@ from marathon_cli.commands.kind import (
 )
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
-from marathon_cli.screen.names import app_id, hints
+from marathon_cli.screen.arguments import app_id, hints
 from marathon_cli.screen.output import Column, Table
-from marathon_cli.show.gpu_lines import pod_gpus
+from marathon_cli.show.gpus import pod_gpus
 from mesos_gpu.errors import Conflict, Problem
 from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
 from mesos_gpu.marathon.why.failure import failing, in_short, pod_document

@@ -11,6 +11,18 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from mesos_gpu.errors import BadInput
 
+IN_URLS = "!#$%&'()*+,/:;=?@[]~"
+"""What has a meaning in a URL, or is escaped already; the rest is escaped before it travels."""
+
+
+class NoAnswer(Exception):
+    """A request that got no answer, or half of one. `may_have_arrived`: the server may have acted on it."""
+
+    def __init__(self, reason: str, *, may_have_arrived: bool) -> None:
+        super().__init__(reason)
+        self.may_have_arrived = may_have_arrived
+
+
 CONNECT_S, READ_S = 5.0, 60.0
 NO_PROXY = "none"
 """The value of `proxy` that means: none, whatever the environment says."""

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urldefrag, urljoin
 
-from marathon_cli.connection.access import Access, Address, addresses, origin, proxy_for
-from marathon_cli.connection.no_answer import IN_URLS, NoAnswer
+from marathon_cli.connection.access import IN_URLS, Access, Address, NoAnswer, addresses, origin, proxy_for
 from mesos_gpu.errors import ProtocolError, Refused, Unavailable
 
 if TYPE_CHECKING:

@@ -13,12 +13,79 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-from marathon_cli.connection import tls
-from marathon_cli.connection.access import Access, origin
-from marathon_cli.connection.no_answer import IN_URLS, NoAnswer
+from marathon_cli.connection.access import IN_URLS, Access, NoAnswer, origin
+from mesos_gpu.errors import BadInput
+
+BROKE_OFF = "it broke off; it may want a client certificate (--client-cert), or another one, or speak http"
+"""What a server means that hangs up before its reason has been read: it refuses our certificate, or wants one."""
+_REASONS = (
+    ("certificate has expired", "its certificate has expired"),
+    ("certificate is not yet valid", "its certificate is not valid yet; is this machine's clock right?"),
+    ("hostname mismatch", "its certificate is for another host name"),
+    ("ip address mismatch", "its certificate is for another address"),
+    ("self-signed certificate", "no trusted authority signed its certificate; --ca FILE names the authority that did"),
+    ("self signed certificate", "no trusted authority signed its certificate; --ca FILE names the authority that did"),
+    (
+        "unable to get local issuer",
+        "no trusted authority signed its certificate; --ca FILE names the authority that did",
+    ),
+    ("unable to get issuer", "no trusted authority signed its certificate; --ca FILE names the authority that did"),
+    ("certificate_required", "it wants a client certificate: --client-cert FILE"),
+    ("certificate required", "it wants a client certificate: --client-cert FILE"),
+    ("unknown ca", "it does not trust our client certificate"),
+    ("unknown_ca", "it does not trust our client certificate"),
+    ("bad certificate", "it does not accept our client certificate"),
+    ("eof occurred in violation", BROKE_OFF),
+    ("wrong version number", "it does not speak TLS on this port; perhaps its URL begins with http://"),
+    ("record layer failure", "it does not speak TLS on this port; perhaps its URL begins with http://"),
+)
+
+
+@lru_cache(maxsize=8)
+def context(access: Access) -> ssl.SSLContext:
+    """Return the TLS context of an access: TLS 1.2 or newer, the machine's authorities or the one named.
+
+    Raises BadInput when a file cannot be read or is no certificate or key.
+    """
+    made = ssl.create_default_context(cafile=None if access.ca is None else str(_pem_file(access.ca, "--ca")))
+    if access.insecure:
+        made.check_hostname = False
+        made.verify_mode = ssl.CERT_NONE
+    if access.client_cert is not None:
+        certificate = _pem_file(access.client_cert, "--client-cert")
+        key = None if access.client_key is None else _pem_file(access.client_key, "--client-key")
+        try:
+            made.load_cert_chain(str(certificate), None if key is None else str(key))
+        except (ssl.SSLError, OSError) as error:
+            named = f"{certificate}{'' if key is None else f' and {key}'}"
+            raise BadInput(f"{named}: no client certificate with its key can be read from it ({error})") from None
+    return made
+
+
+def tls_reason(text: str) -> str | None:
+    """Return what a failed handshake means, None when the text is of something else."""
+    small = text.lower()
+    if "ssl" not in small and "certificate" not in small and "tls" not in small:
+        return None
+    return next((meaning for sign, meaning in _REASONS if sign in small), None)
+
+
+def _pem_file(path: Path, option: str) -> Path:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{option} {path}: {(error.strerror or str(error)).lower()}") from None
+    if b"-----BEGIN " not in content:
+        raise BadInput(f"{option} {path}: this is not a PEM file (text with a line -----BEGIN ...-----)")
+    if option == "--ca" and b"-----BEGIN CERTIFICATE-----" not in content:
+        raise BadInput(f"{option} {path}: there is no certificate in it")
+    return path
+
 
 PIECE = 64 * 1024
 _SAFE = ("GET", "HEAD")
@@ -261,7 +328,7 @@ class _Lent:
             return f"no answer within {self._read_s:g} s"
         if isinstance(error, (ConnectionResetError, BrokenPipeError)) and isinstance(self._socket, ssl.SSLSocket):
             # With TLS 1.3 a client's certificate is refused after the handshake, and the reason may be lost with it.
-            return tls.BROKE_OFF
+            return BROKE_OFF
         return reason(error)
 
 
@@ -278,8 +345,8 @@ def connection(url: str, access: Access, proxy: str | None, *, tunnel: bool) -> 
     if not tunnel:
         return _plain_or_tls(through.scheme, *at, access)
     made = _Tunnel(*at, timeout=access.connect_s)
-    made.outer = tls.context(access) if through.scheme == "https" else None
-    made.inner = (tls.context(access), host) if scheme == "https" else None
+    made.outer = context(access) if through.scheme == "https" else None
+    made.inner = (context(access), host) if scheme == "https" else None
     made.default_port = 443 if scheme == "https" else 80
     made.set_tunnel(host, port, headers=proxy_login(proxy))
     return made
@@ -297,7 +364,7 @@ def proxy_login(proxy: str) -> dict[str, str]:
 def reason(error: BaseException) -> str:
     """Return why a connection broke, without class names and numbers."""
     text = str(error)
-    meant = tls.reason(text) if isinstance(error, ssl.SSLError) else None
+    meant = tls_reason(text) if isinstance(error, ssl.SSLError) else None
     if meant is not None:
         return meant
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -340,7 +407,7 @@ class _Tunnel(http.client.HTTPConnection):
 
 def _plain_or_tls(scheme: str, host: str, port: int, access: Access) -> http.client.HTTPConnection:
     if scheme == "https":
-        return http.client.HTTPSConnection(host, port, timeout=access.connect_s, context=tls.context(access))
+        return http.client.HTTPSConnection(host, port, timeout=access.connect_s, context=context(access))
     return http.client.HTTPConnection(host, port, timeout=access.connect_s)
 
 

@@ -18,7 +18,7 @@ from mesos_gpu.errors import BadInput, Unavailable
 
 if TYPE_CHECKING:
     from marathon_cli.clients.marathon import Marathon
-    from marathon_cli.clients.sandbox import Mesos
+    from marathon_cli.clients.mesos import Mesos
 
 
 @dataclass
@@ -110,7 +110,7 @@ class Connections:
 
         Raises Unavailable, BadInput.
         """
-        from marathon_cli.clients.sandbox import Mesos
+        from marathon_cli.clients.mesos import Mesos
 
         named, agents, _ = self.settings.master(), self.settings.agents(), self.access
         info: Mapping[str, Any] = {}

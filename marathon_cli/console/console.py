@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,10 +20,46 @@ from mesos_gpu.errors import Unavailable
 
 if TYPE_CHECKING:
     from marathon_cli.clients.marathon import Marathon
-    from marathon_cli.clients.sandbox import Mesos
+    from marathon_cli.clients.mesos import Mesos
     from marathon_cli.console.connections import Connections
+    from mesos_gpu.doors.common.agent import AgentAddress
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Watcher:
+    """Shows one text after the other: in place on a terminal, else each that differs from the one before."""
+
+    def __init__(self, *, terminal: tuple[int, int] | None) -> None:
+        """`terminal` is columns and lines of the terminal, None when there is none."""
+        self._terminal, self._shown, self._last = terminal, 0, ""
+
+    def show(self, text: str) -> None:
+        """Show what is there now."""
+        if self._terminal is None:
+            if text != self._last:
+                click.echo(("\n" if self._last else "") + text, nl=False)
+                sys.stdout.flush()
+            self._last = text
+            return
+        width, height = self._terminal
+        lines = text.splitlines()
+        if len(lines) > height - 1:
+            lines = [*lines[: height - 2], f"... {len(lines) - height + 2} more"]
+        up = f"\x1b[{self._shown}A" if self._shown else ""
+        # A line longer than the terminal takes several rows there.
+        rows = [max(1, -(-len(click.unstyle(line)) // width)) for line in lines]
+        sys.stdout.write(up + "\r\x1b[J" + "".join(f"{line}\n" for line in lines))
+        sys.stdout.flush()
+        self._shown = sum(rows)
+
+
+def repeat(look: Callable[[], str], every_s: float, watcher: Watcher) -> None:
+    """Show what `look` returns, again and again, until an exception ends it."""
+    while True:
+        watcher.show(look())
+        time.sleep(every_s)
 
 
 @dataclass
@@ -69,8 +107,6 @@ class Console:
             look()
             return
         import shutil
-
-        from marathon_cli.console.watch import Watcher, repeat
 
         size = shutil.get_terminal_size() if sys.stdout.isatty() else None
 
@@ -126,3 +162,28 @@ class Console:
 
 
 pass_console = click.make_pass_decorator(Console, ensure=True)
+
+
+def box_agents(console: Console) -> list[str]:
+    """Return the URLs of the box's agents; none without a box."""
+    try:
+        box = json.loads((console.box_dir(os.environ) / "box.json").read_bytes())
+        return [str(agent["url"]).rstrip("/") for agent in box.get("agents", [])]
+    except (OSError, ValueError, TypeError, LookupError):
+        return []
+
+
+def local_agent(console: Console, url: str | None) -> AgentAddress:
+    """Return the agent to ask: `url`, or the one that the environment names, or the box's first, or the usual one.
+
+    The box's asks for the box's credential, which whoever started it may read.
+    """
+    from mesos_gpu.doors.common.agent import VARIABLE, find_agent
+
+    of_box = box_agents(console)
+    given = url or os.environ.get(VARIABLE)
+    address = find_agent(given or next(iter(of_box), None))
+    netrc = console.box_dir(os.environ) / "access" / "netrc"
+    if address.url.rstrip("/") in of_box and not address.credential and netrc.exists():
+        return replace(address, credential=str(netrc))
+    return address

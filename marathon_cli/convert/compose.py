@@ -7,10 +7,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from marathon_cli.convert import accelerators, docker_words, quantities
-from marathon_cli.convert.compose_variables import EnvFile, dot_env, file_variables, interpolate
-from marathon_cli.convert.drivers import cdi_gpu, is_cdi_name, is_driver_path, is_driver_volume
-from marathon_cli.convert.env_files import ReadFile
+from marathon_cli.convert import docker, gpu_requests, quantities
+from marathon_cli.convert.gpu_requests import cdi_gpu, is_cdi_name, is_driver_path, is_driver_volume
 from marathon_cli.convert.model import (
     GROUP_OF_THE_USER,
     NOBODY_TYPES,
@@ -24,6 +22,7 @@ from marathon_cli.convert.model import (
     Workload,
 )
 from marathon_cli.convert.source import Section
+from marathon_cli.convert.variables import EnvFile, ReadFile, dot_env, file_variables, interpolate
 
 _PLACEMENT = re.compile(r"\s*([\w.\-]+)\s*(==|!=)\s*(.+?)\s*")
 _CLUSTER = "tasks find each other through Marathon, Mesos-DNS or a load balancer"
@@ -201,27 +200,27 @@ class _Service:
         by_cdi = {gpu: place for name, place in named if (gpu := cdi_gpu(name)) is not None}
         for name, place in named:
             if cdi_gpu(name) is None:
-                docker_words.take_device(container, name, place, notes)
+                docker.take_device(container, name, place, notes)
         for node, place in nodes:
             if not is_driver_path(node):
-                notes.lost(place, f"{node}: {docker_words.NO_NODES}")
+                notes.lost(place, f"{node}: {docker.NO_NODES}")
         requests = reserved.sections("devices")
         if section.is_list("gpus"):
             requests += section.sections("gpus")
         elif (text := section.text("gpus")) is not None:
-            docker_words.take_gpus(container, text, section.at("gpus"), notes)
+            docker.take_gpus(container, text, section.at("gpus"), notes)
             return
         for request in requests:
             self._read_request(container, request)
         if requests:
             return
         if runtime == "nvidia":
-            docker_words.take_visible(container, visible, visible_at if visible else section.at("runtime"), notes)
+            docker.take_visible(container, visible, visible_at if visible else section.at("runtime"), notes)
         elif runtime is not None:
             notes.lost(section.at("runtime"), "the agents have one runtime for all")
         elif by_cdi:
             wanted = "all" if "all" in by_cdi else ",".join(by_cdi)
-            docker_words.take_visible(container, wanted, next(iter(by_cdi.values())), notes)
+            docker.take_visible(container, wanted, next(iter(by_cdi.values())), notes)
         elif nodes:
             container.gpus = len({node for node, _ in nodes if re.fullmatch(r"/dev/nvidia[0-9]+", node)})
 
@@ -235,9 +234,9 @@ class _Service:
         before = container.gpus
         if "device_ids" in request:
             container.gpus = len({text for text, _ in request.texts("device_ids")})
-            self._notes.check(request.at("device_ids"), docker_words.NO_DEVICES)
+            self._notes.check(request.at("device_ids"), docker.NO_DEVICES)
         else:
-            docker_words.take_gpus(container, request.text("count") or "all", request.at("count"), self._notes)
+            docker.take_gpus(container, request.text("count") or "all", request.at("count"), self._notes)
         container.gpus += before
         wanted = [word for word in words if word not in ("gpu", "nvidia")]
         if wanted:
@@ -264,27 +263,27 @@ class _Service:
                 container.ports.append(port)
             else:
                 text, place = item
-                container.ports += docker_words.ports(self._filled(text, place), place, self._notes)
+                container.ports += docker.ports(self._filled(text, place), place, self._notes)
         for text, place in self._section.texts("expose"):
-            container.ports += docker_words.ports(text, place, self._notes)
+            container.ports += docker.ports(text, place, self._notes)
 
     def _read_volumes(self, container: Container) -> None:
         for item in self._section.items("volumes"):
             mount: Mount | None
             if not isinstance(item, Section):
                 text, place = item
-                mount = docker_words.mount(self._filled(text, place), place, self._notes)
+                mount = docker.volume_mount(self._filled(text, place), place, self._notes)
             else:
                 kind, source, path = item.text("type"), item.text("source") or "", item.text("target") or ""
                 source, read_only = self._filled(source, item.place), item.flag("read_only")
                 item.ignore("bind", "volume", "tmpfs")
                 if is_driver_volume(source) or is_driver_path(source):
-                    self._notes.lost(item.place, docker_words.DRIVER)
+                    self._notes.lost(item.place, docker.DRIVER)
                     mount = None
                 elif kind == "tmpfs":
                     mount = Mount(item.place, path, None, path.strip("/").replace("/", "-"))
                 else:
-                    mount = docker_words.mount_of(source or "(no name)", path, read_only, item.place, self._notes)
+                    mount = docker.mount_of(source or "(no name)", path, read_only, item.place, self._notes)
             if mount is not None:
                 container.mounts.append(mount)
 
@@ -332,7 +331,7 @@ def _constraint(text: str, place: Place, notes: Notes) -> list[str] | None:
     if name.startswith(("node.role", "node.id", "node.platform")):
         notes.lost(place, "agents have no such attribute")
         return None
-    return accelerators.expression(label, "In" if operator == "==" else "NotIn", [value], place, notes)
+    return gpu_requests.expression(label, "In" if operator == "==" else "NotIn", [value], place, notes)
 
 
 def _or(first: _Value | None, second: _Value | None) -> _Value | None:

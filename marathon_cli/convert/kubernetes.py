@@ -8,15 +8,121 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from marathon_cli.convert import accelerators, kubernetes_sets, quantities
-from marathon_cli.convert.kubernetes_container import USERS_HAVE_NAMES, read_container
-from marathon_cli.convert.kubernetes_first import read_first
-from marathon_cli.convert.kubernetes_maps import ConfigMaps
-from marathon_cli.convert.kubernetes_volumes import Volumes
-from marathon_cli.convert.model import Notes, Schedule, Workload
+from marathon_cli.convert import gpu_requests, quantities
+from marathon_cli.convert.kubernetes_container import USERS_HAVE_NAMES, ConfigMaps, Volumes, read_container
+from marathon_cli.convert.model import Container, Mount, Notes, Schedule, Workload
+from marathon_cli.convert.shell import join
 from marathon_cli.convert.source import Section
 
-_TEMPLATED = ("Deployment", "ReplicaSet", "ReplicationController", kubernetes_sets.KIND)
+KIND = "StatefulSet"
+_DEFAULT_MIB = 1024
+
+
+def read_claims(spec: Section, notes: Notes) -> dict[str, int]:
+    """Return the claims that every instance gets one of, in MiB; none for other kinds."""
+    found: dict[str, int] = {}
+    for claim in spec.sections("volumeClaimTemplates"):
+        claim.ignore("apiVersion", "kind", "status")
+        metadata, wanted = claim.section("metadata"), claim.section("spec")
+        name = metadata.text("name") or ""
+        metadata.ignore("creationTimestamp", "labels", "annotations")
+        resources = wanted.section("resources")
+        size = resources.section("requests").read("storage", quantities.mib)
+        resources.lose("a volume has the size that it is made with", "limits")
+        if size is None:
+            notes.check(claim.place, f"it says nothing of its size: {_DEFAULT_MIB} MiB are written here")
+        found[name] = size or _DEFAULT_MIB
+        wanted.lose("a persistent volume is on the disk of the agent that its instance stays on", "storageClassName")
+        wanted.ignore("accessModes", "volumeMode")
+        notes.check(
+            claim.place,
+            "a persistent volume: it and its instance stay on one agent, and it goes when the app is removed. "
+            "The app's role must not be * (Marathon's --mesos_role, or `role`)",
+        )
+    return found
+
+
+def read_set(spec: Section, workload: Workload, notes: Notes) -> None:
+    """Read how the instances of a StatefulSet are named, started and replaced."""
+    strategy = spec.section("updateStrategy")
+    workload.replaced_at = spec.at("updateStrategy")
+    rolling = strategy.section("rollingUpdate")
+    gone = rolling.read("maxUnavailable", lambda text: quantities.part(text, workload.instances, upwards=True))
+    if strategy.text("type") == "OnDelete":
+        notes.lost(strategy.at("type"), "an update replaces the instances, one after the other")
+    rolling.lose("an update reaches all instances", "partition")
+    count = max(1, workload.instances)
+    # One ends before another begins, as Marathon wants it for volumes that stay where they are.
+    workload.healthy_part = math.floor((count - min(gone or 1, count)) / count * 10_000) / 10_000
+    workload.extra_part = 0.0
+    spec.lose("instances have no names of their own: they are found through Marathon or Mesos-DNS", "serviceName")
+    spec.ignore("persistentVolumeClaimRetentionPolicy")
+    spec.lose("instances are not numbered", "ordinals")
+    if count > 1 and spec.text("podManagementPolicy") != "Parallel":
+        at = spec.at("podManagementPolicy")
+        notes.check(at, "the instances start together, and none of them is the first: they have no numbers")
+    spec.ignore("podManagementPolicy")
+
+
+_OTHERWISE = "put what it does into the image or into the command, `fetch` its files, or run it as a job before"
+
+
+def read_first(items: Sequence[Section], containers: list[Container], volumes: Volumes, notes: Notes) -> None:
+    """Make the `initContainers` of a pod part of its `containers`; what cannot be, is noted. Raises BadInput."""
+    mains = list(containers)
+    for item in items:
+        stays = item.text("restartPolicy") == "Always"
+        first = read_container(item, volumes, notes)
+        if stays:
+            notes.check(first.at, f"{first.name} starts together with the others, not before them")
+            containers.append(first)
+            continue
+        why = _obstacle(first, mains)
+        if why is not None:
+            notes.lost(item.place, f"{first.name}, which runs before the others: {why}")
+            continue
+        _join(first, mains[0], notes)
+
+
+def _obstacle(first: Container, mains: Sequence[Container]) -> str | None:
+    """Return why a container cannot be the first step of the command of the only other one."""
+    if len(mains) != 1:
+        return f"the containers of a pod start together; {_OTHERWISE}"
+    (main,) = mains
+    if first.image != main.image:
+        return f"its image {first.image} is not that of {main.name}, and a task has one image; {_OTHERWISE}"
+    if not first.entrypoint:
+        return "the program of its image is not known here; name it (command), then it can be the command's first step"
+    if not main.entrypoint:
+        return f"the program of {main.name}'s image is not known here; name it (command), then this can run before it"
+    if first.user not in (None, main.user):
+        return f"it runs as {first.user}, and a task's command runs as one user"
+    return None
+
+
+def _join(first: Container, main: Container, notes: Notes) -> None:
+    """Let `main` run what `first` runs before its own program."""
+    for mount in first.mounts:
+        if not any(_same(mount, other) for other in main.mounts):
+            if any(mount.path == other.path for other in main.mounts):
+                notes.lost(mount.at, f"{main.name} has another volume at {mount.path}")
+            else:
+                main.mounts.append(mount)
+    own = [f"{name}={value}" for name, value in first.env.items() if main.env.get(name) != value]
+    line = join([*(["env", *own] if own else []), *(first.entrypoint or []), *first.args])
+    main.before += [*first.before, f"(cd {join([first.workdir])} && {line})" if first.workdir else line]
+    for name, more in (("gpus", first.gpus), ("cpus", first.cpus), ("mem_mib", first.mem_mib)):
+        least = getattr(main, name)
+        if more is not None and least is not None and more > least:
+            setattr(main, name, more)
+    notes.check(first.at, f"the first step of {main.name}'s command, in its container and each time that it starts")
+
+
+def _same(one: Mount, other: Mount) -> bool:
+    return (one.path, one.host, one.empty) == (other.path, other.host, other.empty)
+
+
+_TEMPLATED = ("Deployment", "ReplicaSet", "ReplicationController", KIND)
 KINDS = ("Pod", *_TEMPLATED, "Job", "CronJob")
 _OF_THE_SERVER = ("status",)
 _INSTEAD = {
@@ -112,10 +218,10 @@ def _workload(item: Section, kind: str, maps: ConfigMaps, notes: Notes) -> Workl
         _read_labels(template.section("metadata"), workload)
         if kind in _TEMPLATED:
             _read_replicas(spec, workload)
-        claims_mib = kubernetes_sets.read_claims(spec, notes) if kind == kubernetes_sets.KIND else {}
+        claims_mib = read_claims(spec, notes) if kind == KIND else {}
         restart = _read_pod(template.section("spec"), workload, maps, notes, claims_mib)
-        if kind == kubernetes_sets.KIND:
-            kubernetes_sets.read_set(spec, workload, notes)
+        if kind == KIND:
+            read_set(spec, workload, notes)
         elif kind in _TEMPLATED:
             _read_strategy(spec, workload, notes)
         else:
@@ -260,12 +366,12 @@ def _read_pod(
 
 def _read_placement(spec: Section, workload: Workload, notes: Notes) -> None:
     for label, (value, place) in spec.texts_by_key("nodeSelector").items():
-        workload.constraints += filter(None, [accelerators.constraint(label, value or "", place, notes)])
+        workload.constraints += filter(None, [gpu_requests.constraint(label, value or "", place, notes)])
     if (node := spec.text("nodeName")) is not None:
         workload.constraints.append(["hostname", "IS", node])
     for toleration in spec.sections("tolerations"):
         # Machines with GPUs are kept for those that use them: Marathon's gpu_scheduling_behavior.
-        if toleration.text("key") != accelerators.GPU:
+        if toleration.text("key") != gpu_requests.GPU:
             notes.lost(toleration.place, "agents have no taints; machines are kept for some by roles")
         toleration.ignore(*toleration)
     affinity = spec.section("affinity")
@@ -278,7 +384,7 @@ def _read_placement(spec: Section, workload: Workload, notes: Notes) -> None:
         for rule in term.sections("matchExpressions"):
             label, operator = rule.text("key") or "", rule.text("operator") or ""
             values = rule.words("values") or []
-            workload.constraints += filter(None, [accelerators.expression(label, operator, values, rule.place, notes)])
+            workload.constraints += filter(None, [gpu_requests.expression(label, operator, values, rule.place, notes)])
     apart = affinity.section("podAntiAffinity")
     for rule in apart.sections("requiredDuringSchedulingIgnoredDuringExecution"):
         if rule.text("topologyKey") == "kubernetes.io/hostname":

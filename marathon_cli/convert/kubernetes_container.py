@@ -3,15 +3,173 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
-from marathon_cli.convert import accelerators, quantities, shares
-from marathon_cli.convert.kubernetes_maps import ConfigMaps
-from marathon_cli.convert.kubernetes_volumes import Volumes
-from marathon_cli.convert.model import NOBODY_TYPES, Container, Limit, Notes, Place, Port, Probe, Timing
+from marathon_cli.convert import gpu_requests, quantities
+from marathon_cli.convert.gpu_requests import is_driver_path
+from marathon_cli.convert.model import NOBODY_TYPES, Container, Limit, Mount, Notes, Place, Port, Probe, Timing
 from marathon_cli.convert.shell import join
 from marathon_cli.convert.source import Section
+
+_MOST_CHARACTERS = 64 * 1024
+"""A command is one argument of a shell, which Linux lets be 128 KiB long."""
+
+_UNNAMED = "its image's own program is not known here; name it (command), then the command can write the files"
+
+
+class ConfigMaps:
+    """The ConfigMaps of a file, by name; what nobody takes of them is noted at the end."""
+
+    def __init__(self, objects: Iterable[Section]) -> None:
+        self._objects: dict[str, Section] = {}
+        for item in objects:
+            metadata = item.section("metadata")
+            self._objects[metadata.text("name") or ""] = item
+            metadata.ignore(*metadata)
+        self._read: dict[str, dict[str, str]] = {}
+
+    def get(self, name: str) -> dict[str, str] | None:
+        """Return the texts of a ConfigMap; None where the file has none of that name."""
+        item = self._objects.get(name)
+        if item is None:
+            return None
+        if name not in self._read:
+            self._read[name] = {key: value or "" for key, (value, _) in item.texts_by_key("data").items()}
+        return self._read[name]
+
+    def finish(self, notes: Notes) -> None:
+        """Note the ConfigMaps that nobody takes, and what of the others is not carried over."""
+        for name, item in self._objects.items():
+            if name not in self._read:
+                notes.lost(item.at("kind"), f"the ConfigMap {name}: nothing in this file takes it")
+                continue
+            item.ignore("apiVersion", "kind", "immutable")
+            item.lose("only texts are carried over", "binaryData")
+            item.finish()
+
+
+def write_files(source: Section, maps: ConfigMaps, container: Container, path: str, below: str | None) -> str | None:
+    """Have a container's command write a ConfigMap's files to `path` before its program starts.
+
+    `source` is the volume's `configMap`; `below` names the one file that is mounted (subPath). Return why it cannot
+    be; None when it is done.
+    """
+    name = source.text("name") or ""
+    data = maps.get(name)
+    source.ignore("optional")
+    if data is None:
+        source.ignore(*source)
+        return f"the ConfigMap {name} is not in this file; files are brought into the sandbox with `fetch`"
+    files = {key: (key, source.text("defaultMode")) for key in data}
+    if "items" in source:
+        files = {}
+        for item in source.sections("items"):
+            key = item.text("key") or ""
+            files[key] = (item.text("path") or key, item.text("mode") or source.text("defaultMode"))
+    if not container.entrypoint:
+        return _UNNAMED
+    lines = []
+    for key, (file, mode) in files.items():
+        if key not in data:
+            return f"the ConfigMap {name} has no {key}"
+        if below is None:
+            lines.append(_line(f"{path.rstrip('/')}/{file}", data[key], mode))
+        elif below == file:
+            lines.append(_line(path, data[key], mode))
+    if sum(map(len, [*container.before, *lines])) > _MOST_CHARACTERS:
+        return "its files are too large for a command; bring them into the sandbox with `fetch`"
+    if below is not None and not lines:
+        return f"the ConfigMap {name} has no file {below}"
+    container.before += lines
+    return None
+
+
+def note_of(place: Place, notes: Notes) -> None:
+    """Note what is different about files that the command writes."""
+    notes.check(place, "the command writes its files before the program starts; they do not change with the ConfigMap")
+
+
+def _line(path: str, text: str, mode: str | None) -> str:
+    folder = path.rpartition("/")[0] or "/"
+    chmod = f" && chmod {_octal(mode)} {join([path])}" if mode is not None else ""
+    return f"mkdir -p {join([folder])} && printf %s {join([text])} > {join([path])}{chmod}"
+
+
+def _octal(mode: str) -> str:
+    """Return a file's mode in octal digits: YAML says 0755 or 0o755, JSON 493."""
+    if mode.startswith("0"):
+        return mode.removeprefix("0o").lstrip("0") or "0"
+    return f"{int(mode):o}" if mode.isdigit() else "644"
+
+
+_DRIVER = "the driver comes with the GPU, at /usr/local/nvidia"
+_ELSEWHERE = "use a folder of the machine that all agents have, or a persistent volume of Marathon"
+
+
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """The volumes of a pod by name; what a volume is becomes a note only where it is mounted, or at its own place."""
+
+    by_name: Mapping[str, Section]
+    maps: ConfigMaps
+    claims_mib: Mapping[str, int] = field(default_factory=dict)
+    """The claims that each instance of a StatefulSet has of its own, by name, with their sizes."""
+
+    @classmethod
+    def of(cls, sections: Iterable[Section], maps: ConfigMaps, claims_mib: Mapping[str, int]) -> Volumes:
+        """Return the volumes of a pod's list."""
+        return cls({section.text("name") or "": section for section in sections}, maps, claims_mib)
+
+    def mount(self, item: Section, container: Container, notes: Notes) -> None:
+        """Mount a volume into a container, as an entry of its `volumeMounts` says; what cannot be, is noted."""
+        path, name, read_only = item.text("mountPath") or "", item.text("name") or "", item.flag("readOnly")
+        below = item.text("subPath")
+        item.ignore("mountPropagation")
+        if name in self.claims_mib:
+            if below is not None:
+                notes.check(item.at("subPath"), f"all of the volume is at {path}, not its folder {below}")
+            container.mounts.append(Mount(item.place, path, None, name, read_only, self.claims_mib[name]))
+            return
+        volume = self.by_name.get(name)
+        if volume is None:
+            raise notes.bad(item.at("name"), f"the pod has no volume {name!r}")
+        if "hostPath" in volume:
+            source = volume.section("hostPath")
+            source.ignore("type")
+            host = source.text("path") or ""
+            if is_driver_path(host):
+                notes.lost(item.place, _DRIVER)
+                return
+            container.mounts.append(Mount(item.place, path, f"{host}/{below}" if below else host, None, read_only))
+        elif "emptyDir" in volume:
+            source = volume.section("emptyDir")
+            size = source.read("sizeLimit", quantities.mib)
+            if path == "/dev/shm":
+                source.ignore("medium")
+                container.shm_mib = size
+                if size is None:
+                    notes.check(item.place, "/dev/shm has its usual size; give sizeLimit, or linuxInfo.ipcInfo.shmSize")
+            else:
+                folder = f"{name}/{below}" if below else name
+                container.mounts.append(Mount(item.place, path, None, folder, read_only))
+        elif "configMap" in volume:
+            why = write_files(volume.section("configMap"), self.maps, container, path, below)
+            if why is None:
+                note_of(item.place, notes)
+            else:
+                notes.lost(volume.at("configMap"), f"volume {name}, mounted at {path}: {why}")
+        else:
+            kinds = [key for key in volume if key != "name"]
+            volume.ignore(*kinds)
+            why = _ELSEWHERE
+            if name.startswith("kube-api-access-"):
+                why = "Kubernetes' own API is not there"
+            elif kinds in (["secret"], ["downwardAPI"], ["projected"]):
+                why = "files are brought into the sandbox with `fetch`; secrets need a store of the cluster"
+            notes.lost(volume.at(kinds[0] if kinds else "name"), f"volume {name}, mounted at {path}: {why}")
+
 
 USERS_HAVE_NAMES = "Mesos wants the name of a user that the machine knows, not a number"
 
@@ -117,7 +275,7 @@ def _value_from(source: Section, name: str, maps: ConfigMaps, notes: Notes) -> s
 def _read_resources(resources: Section, container: Container, notes: Notes) -> None:
     limits, requests = resources.section("limits"), resources.section("requests")
     container.gpus = _gpus(limits, requests, notes)
-    shares.take_units(limits, container, notes)
+    gpu_requests.take_units(limits, container, notes)
     cpus_limit, mem_limit = limits.read("cpu", quantities.cpus), limits.read("memory", quantities.mib)
     container.cpus = _or(requests.read("cpu", quantities.cpus), cpus_limit)
     container.mem_mib = _or(requests.read("memory", quantities.mib), mem_limit)
@@ -127,7 +285,9 @@ def _read_resources(resources: Section, container: Container, notes: Notes) -> N
     container.disk_mib = disk
     for part in (limits, requests):
         for key in part:
-            if (key not in (shares.GPU_MEM, shares.GPU_COUNT) and "gpu" in key) or key.startswith("nvidia.com/"):
+            if (key not in (gpu_requests.GPU_MEM, gpu_requests.GPU_COUNT) and "gpu" in key) or key.startswith(
+                "nvidia.com/"
+            ):
                 part.lose("parts of GPUs are asked for by gpuShare: so many GiB (memGiB) and a weight", key)
 
 
@@ -137,7 +297,7 @@ def _gpus(limits: Section, requests: Section, notes: Notes) -> int:
     for part in (limits, requests):
         for key in part:
             mig = key.startswith("nvidia.com/mig-")
-            if key in (accelerators.GPU, accelerators.ALPHA) or mig:
+            if key in (gpu_requests.GPU, gpu_requests.ALPHA) or mig:
                 count = part.read(key, quantities.whole) or 0
                 if mig:
                     notes.check(

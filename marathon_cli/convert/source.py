@@ -9,7 +9,7 @@ import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
 
 from marathon_cli.convert.model import Notes, Place
-from marathon_cli.document import invisible
+from marathon_cli.document import positions
 from mesos_gpu.errors import BadInput
 
 _T = TypeVar("_T")
@@ -164,9 +164,9 @@ def read_documents(text: str, notes: Notes) -> Iterator[Section]:
             if node is not None and node.tag != _NULL:
                 yield Section(node, Place(node.start_mark.line + 1, ""), notes)
     except yaml.MarkedYAMLError as error:
-        if (at := invisible.structural(text)) is not None:
+        if (at := positions.structural(text)) is not None:
             line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-            raise BadInput(f"{notes.name}:{line}:{column}: not YAML: {invisible.sentence(text[at])}") from None
+            raise BadInput(f"{notes.name}:{line}:{column}: not YAML: {positions.sentence(text[at])}") from None
         mark = error.problem_mark or error.context_mark
         where = f"{notes.name}:{mark.line + 1}:{mark.column + 1}" if mark else notes.name
         raise BadInput(f"{where}: not YAML: {error.problem or error.context}") from None
@@ -190,9 +190,9 @@ def _pairs(node: yaml.MappingNode, notes: Notes) -> Iterator[tuple[yaml.ScalarNo
         if node.start_mark.index <= key.start_mark.index < node.end_mark.index:
             if (
                 key.value
-                and (char := key.value[0] if key.value[0] in invisible.NAMES else key.value[-1]) in invisible.NAMES
+                and (char := key.value[0] if key.value[0] in positions.HIDDEN else key.value[-1]) in positions.HIDDEN
             ):
-                raise notes.bad(Place(line, key.value.strip().strip(char)), invisible.sentence(char))
+                raise notes.bad(Place(line, key.value.strip().strip(char)), positions.sentence(char))
             if key.value in own:
                 raise notes.bad(Place(line, key.value), "this key is there twice; keep one of them")
             own.add(key.value)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from marathon_cli.convert.gpu_requests import take_variables
 from marathon_cli.convert.model import Container, Notes, Port, Probe, Timing, Workload
-from marathon_cli.convert.shares import take_variables
 from marathon_cli.convert.shell import join
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.tasks import COMMAND_LABEL, DEVICES_LABEL, DOCKER_COMMAND

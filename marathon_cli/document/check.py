@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from marathon_cli.document import invisible
+from marathon_cli.document import positions
 from marathon_cli.document.positions import Places, Position, scan
 from mesos_gpu.errors import BadInput, InvalidApp, Problem, Unavailable
 
@@ -81,8 +81,8 @@ def parse(source: Source) -> Any:
     try:
         return _with_visible_keys(source, json.loads(source.text, parse_constant=_refuse_constant))
     except json.JSONDecodeError as error:
-        if (char := source.text[error.pos : error.pos + 1]) in invisible.NAMES:
-            raise BadInput(_pointed(source, error.pos, f"not JSON: {invisible.sentence(char)}")) from None
+        if (char := source.text[error.pos : error.pos + 1]) in positions.HIDDEN:
+            raise BadInput(_pointed(source, error.pos, f"not JSON: {positions.sentence(char)}")) from None
         if (comma := _comma_too_many(source.text, error.pos)) is not None:
             raise BadInput(_pointed(source, comma, "not JSON: no comma stands before a } or ]")) from None
         raise BadInput(_pointed(source, error.pos, f"not JSON: {error.msg}")) from None
@@ -201,21 +201,21 @@ def _parse_yaml(source: Source) -> Any:
     try:
         found = read_yaml(source.text)[0]
     except YamlProblem as error:
-        if (at := invisible.structural(source.text)) is not None:
-            raise BadInput(_pointed(source, at, f"not YAML: {invisible.sentence(source.text[at])}")) from None
+        if (at := positions.structural(source.text)) is not None:
+            raise BadInput(_pointed(source, at, f"not YAML: {positions.sentence(source.text[at])}")) from None
         raise BadInput(_pointed(source, _offset(source.text, error.position), f"not YAML: {error.sentence}")) from None
 
-    at = invisible.structural(source.text) if isinstance(found, str) else None
+    at = positions.structural(source.text) if isinstance(found, str) else None
     if at is not None:
-        raise BadInput(_pointed(source, at, invisible.sentence(source.text[at])))
+        raise BadInput(_pointed(source, at, positions.sentence(source.text[at])))
     return _with_visible_keys(source, found)
 
 
 def _with_visible_keys(source: Source, found: Any) -> Any:
     """Return what was read. Raises BadInput for a key with what looks like a space at its begin or end."""
-    if (key := invisible.strange_key(found)) is not None:
-        at = invisible.place_in(source.text, key)
-        raise BadInput(_pointed(source, at, invisible.sentence(key[0] if key[0] in invisible.NAMES else key[-1])))
+    if (key := positions.strange_key(found)) is not None:
+        at = positions.place_in(source.text, key)
+        raise BadInput(_pointed(source, at, positions.sentence(key[0] if key[0] in positions.HIDDEN else key[-1])))
     return found
 
 

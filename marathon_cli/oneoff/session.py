@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from marathon_cli.clients import streams
-from marathon_cli.clients.detach_keys import DetachKeys
 from marathon_cli.connection.http import HttpClient
 from marathon_cli.screen import terminal
+from marathon_cli.screen.terminal import DetachKeys
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound
 from mesos_gpu.mesos.clients import process_io
 

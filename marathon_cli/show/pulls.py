@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from marathon_cli.clients.sandbox import Mesos
+from marathon_cli.clients.mesos import Mesos
 from marathon_cli.screen.output import say
-from marathon_cli.screen.screen import new_progress
+from marathon_cli.screen.progress import new_progress
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.mesos.units import MIB
 

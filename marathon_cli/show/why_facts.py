@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from marathon_cli.clients.cluster import Cluster, owners
 from marathon_cli.clients.marathon import Jobs, smallest_change
+from marathon_cli.clients.mesos import Cluster, owners
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused
 from mesos_gpu.marathon.why.facts import Judging, of_app
 from mesos_gpu.marathon.why.failure import pod_document
@@ -54,7 +54,7 @@ def _around(
 ) -> Situation:
     """Return a Situation with what the agents and the master say; `ordered` is the app if it waits in order."""
     try:
-        cluster = Cluster.of(marathon)
+        cluster = Cluster(marathon.mesos())
         agents = cluster.agents()
     except MesosGpuError as error:
         say(f"the agents cannot be asked, so only Marathon's view is shown: {error}")
@@ -78,7 +78,7 @@ def _sharing(marathon: Marathon, wish: Wish) -> Sequence[Agent]:
     if not wish.shares:
         return ()
     try:
-        cluster = Cluster.of(marathon)
+        cluster = Cluster(marathon.mesos())
     except MesosGpuError:
         return ()
     try:

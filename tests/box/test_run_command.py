@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from marathon_cli.oneoff import trace
+from marathon_cli.oneoff import oneoff
 from tests.support.box.live import LiveBox, nothing_left
 
 pytestmark = pytest.mark.root
@@ -125,8 +125,8 @@ def test_a_terminal_is_given_to_the_command_and_given_back(running: LiveBox) -> 
 
 def test_the_stages_of_a_run_are_printed_on_request(running: LiveBox) -> None:
     command = [sys.executable, "-m", "marathon_cli", "run", "--", "true"]
-    env = {**running.env, trace.VARIABLE: f"{time.time()}"}
+    env = {**running.env, oneoff.VARIABLE: f"{time.time()}"}
     printed = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True).stderr
-    stages = [stage for stage, _ in trace.read(printed)]
+    stages = [stage for stage, _ in oneoff.read(printed)]
     assert stages[:2] == ["program begun", "asked for"]
     assert {"TASK_FINISHED", "removed"} <= set(stages)

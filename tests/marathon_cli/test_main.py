@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from marathon_cli.command_hints import MEANT
+from marathon_cli.aliases.table import MEANT
 from marathon_cli.console.console import Console
 from marathon_cli.lazy import load
 from marathon_cli.registry import ROWS

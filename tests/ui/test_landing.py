@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from marathon_cli.commands.look.ui import has_browser
+from marathon_cli.commands.ui import has_browser
 from mesos_gpu.ui import landing
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.aliases.table import ALIASES, GATHERINGS, KINDS, TOOLS, Alias
+from marathon_cli.aliases.table import ALIASES, GATHERINGS, KINDS, MEANT, TOOLS, Alias
 from marathon_cli.clients.task_names import TaskRef
-from marathon_cli.command_hints import MEANT
 from marathon_cli.lazy import load, load_alias
 from marathon_cli.registry import ROWS
 from tests.support.golden import Golden
@@ -266,7 +265,7 @@ def test_kinds_are_those_of_the_table() -> None:
 def test_options_of_exec_stand_where_docker_and_kubectl_have_them(
     run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    from marathon_cli.commands.tasks import task_exec
+    from marathon_cli.commands import task_exec
     from marathon_cli.oneoff import session
 
     heard: list[object] = []

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.changes.rollout import ChangeTarget, app_standing, failure_text, pod_standing, reasons_of, targets_of
+from marathon_cli.changes.rollout import app_standing, failure_text, pod_standing, reasons_of, targets_of
 from marathon_cli.changes.wait import LOOKS_AFTERWARDS, PAUSE_S, SILENCE_S, KeepsFailing, Wait
-from marathon_cli.clients.marathon import Change
-from marathon_cli.screen.screen import Lines
+from marathon_cli.clients.marathon import Change, ChangeTarget
+from marathon_cli.screen.progress import Lines
 from mesos_gpu.errors import Conflict, NotFound, TimeIsUp, Unavailable
 from tests.support.golden import Golden
 

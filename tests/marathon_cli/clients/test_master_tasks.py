@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from marathon_cli.clients.master_tasks import tasks_of
+from marathon_cli.clients.task_names import tasks_of
 from tests.support import places
 from tests.support.marathon_cli.scripted_server import Run, ScriptedServer
 

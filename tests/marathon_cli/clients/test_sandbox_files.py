@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.clients.sandbox import RemoteFile
+from marathon_cli.clients.mesos import RemoteFile
 from mesos_gpu.process.files import as_text
 
 

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.connection.profile_text import parse, with_value, without
-from marathon_cli.connection.profiles import ProfileStore
+from marathon_cli.connection.profiles import ProfileStore, parse, with_value, without
 from mesos_gpu.errors import BadInput, NotFound, Unavailable
 from tests.support.golden import Golden
 from tests.support.marathon_cli.scripted_server import Run, ScriptedServer

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from marathon_cli.connection.access import Access
+from marathon_cli.connection.access import Access, NoAnswer
 from marathon_cli.connection.http import HttpClient
-from marathon_cli.connection.no_answer import NoAnswer
 from marathon_cli.connection.transport import Transport, proxy_login
 from mesos_gpu.errors import Unavailable
 from tests.support.golden import Golden

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from marathon_cli.console.watch import Watcher
+from marathon_cli.console.console import Watcher
 from tests.support.golden import Golden
 
 

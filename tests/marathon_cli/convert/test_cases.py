@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.convert.whole import convert
+from marathon_cli.convert.manifests import convert
 from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.definitions.app import AppRules, read_app
 from mesos_gpu.marathon.definitions.document_schema import DocumentSchema

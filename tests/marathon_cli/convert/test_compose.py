@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.convert.whole import Conversion, convert
+from marathon_cli.convert.manifests import Conversion, convert
 from mesos_gpu.errors import BadInput
 from tests.support.golden import Golden
 

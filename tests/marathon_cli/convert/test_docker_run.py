@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.convert.whole import Conversion, convert, convert_words
+from marathon_cli.convert.manifests import Conversion, convert, convert_words
 from mesos_gpu.errors import BadInput
 from tests.support.golden import Golden
 

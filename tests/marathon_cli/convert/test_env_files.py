@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.convert import env_files
-from marathon_cli.convert.whole import Conversion, convert, convert_words
+from marathon_cli.convert import variables
+from marathon_cli.convert.manifests import Conversion, convert, convert_words
 from mesos_gpu.errors import BadInput
 from tests.support.golden import Golden
 
@@ -30,7 +30,7 @@ YAML: like
 
 
 def test_compose_reads_quotes_comments_and_exports() -> None:
-    assert [(v.name, v.value, v.line) for v in env_files.compose(TEXT)] == [
+    assert [(v.name, v.value, v.line) for v in variables.compose(TEXT)] == [
         ("PLAIN", "two words", 3),
         ("HASH", "a#b", 4),
         ("SINGLE", "$PLAIN # no comment", 5),
@@ -44,12 +44,12 @@ def test_compose_reads_quotes_comments_and_exports() -> None:
 
 def test_to_docker_quotes_and_dollars_are_characters_like_others() -> None:
     text = "# comment\nA='1' # not one\n\n  B=$A\nC\n"
-    assert [(v.name, v.value) for v in env_files.docker(text)] == [("A", "'1' # not one"), ("B", "$A"), ("C", None)]
+    assert [(v.name, v.value) for v in variables.docker(text)] == [("A", "'1' # not one"), ("B", "$A"), ("C", None)]
 
 
 @given(st.text(alphabet="AB=\"'# \n\\$:x"))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    for read in (env_files.compose, env_files.docker):
+    for read in (variables.compose, variables.docker):
         with suppress(ValueError):
             assert all(variable.name for variable in read(text))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.convert.whole import convert
+from marathon_cli.convert.manifests import convert
 from marathon_cli.convert.writing import Converted, Form
 from mesos_gpu.errors import BadInput
 from tests.support.golden import Golden

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.convert.whole import Conversion, convert
+from marathon_cli.convert.manifests import Conversion, convert
 from tests.support.golden import Golden
 
 POD = "{restartPolicy: RESTART, containers: [{name: c, image: i, command: [x], stdin: true, tty: true}]}"

@@ -12,10 +12,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.convert import accelerators
-from marathon_cli.convert.compose_variables import interpolate
+from marathon_cli.convert import gpu_requests
 from marathon_cli.convert.kubernetes_container import expand
-from marathon_cli.convert.whole import convert
+from marathon_cli.convert.manifests import convert
+from marathon_cli.convert.variables import interpolate
 from mesos_gpu.errors import BadInput
 from tests.support.golden import Golden
 
@@ -267,7 +267,7 @@ def test_files_of_a_config_map_that_cannot_be_written_are_lost_with_the_reason(o
 def test_an_accelerator_type_fits_the_models_that_it_means(
     accelerator: str, fits: list[str], others: list[str]
 ) -> None:
-    pattern = accelerators.model_pattern(accelerator)
+    pattern = gpu_requests.model_pattern(accelerator)
     assert pattern is not None
     assert [name for name in [*fits, *others] if re.fullmatch(pattern, name)] == fits
 

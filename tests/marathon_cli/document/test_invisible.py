@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marathon_cli.convert.whole import convert
+from marathon_cli.convert.manifests import convert
 from marathon_cli.document.check import Source, parse
 from mesos_gpu.errors import BadInput
 from tests.support.golden import Golden

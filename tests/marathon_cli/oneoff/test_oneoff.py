@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon_cli.oneoff import oneoff
-from marathon_cli.oneoff.oneoff_run import OneOff, Task
+from marathon_cli.oneoff.oneoff import OneOff, Task
 from mesos_gpu.errors import BadInput
 from mesos_gpu.marathon.definitions.app import AppRules, read_app, unknown_keys
 from tests.support.golden import Golden

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marathon_cli.oneoff.trace import VARIABLE, Trace, read
+from marathon_cli.oneoff.oneoff import VARIABLE, Trace, read
 
 
 def test_marks_are_counted_from_the_time_that_is_given() -> None:

@@ -1,1 +1,0 @@
-"""`app`, `group`, `pod`, `deployment`, `run`, `convert`."""

@@ -1,1 +1,0 @@
-"""`why`, `gpu`, `queue`, `agent describe`."""

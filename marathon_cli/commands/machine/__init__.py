@@ -1,1 +1,0 @@
-"""`up`, `down`, `status`, `doctor`, `completion`."""

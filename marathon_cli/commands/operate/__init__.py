@@ -1,1 +1,0 @@
-"""`agent`, `service`, `quota`, `image`, `config`, `flags`, and Marathon itself."""
