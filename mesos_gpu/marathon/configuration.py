@@ -59,9 +59,11 @@ _POSITIVE = (
 )
 """Flags whose numbers are 1 or more, where they are given."""
 _SHOWN = (
+    "accepted_resource_roles_default_behavior",
     "decline_offer_duration",
     "default_network_name",
     "env_vars_prefix",
+    "gpu_scheduling_behavior",
     "launch_token_refresh_interval",
     "local_port_max",
     "local_port_min",

@@ -39,7 +39,7 @@ def fragments(console: Console) -> None:
     from mesos_gpu.marathon.why.fragments import sizes_of
     from mesos_gpu.marathon.why.moves import movable_of, plan_moves
     from mesos_gpu.marathon.why.remainders import parts_of, remainders
-    from mesos_gpu.mesos.clients.agents import names, read_agent
+    from mesos_gpu.marathon.why.request import spec_of
 
     marathon = console.marathon()
     apps = marathon.apps(tasks=True)
@@ -52,13 +52,14 @@ def fragments(console: Console) -> None:
         jobs = []
     cluster = Cluster.of(marathon)
     try:
-        slaves = cluster.slaves()
+        machines = cluster.machines()
     finally:
         cluster.close()
-    agents = [read_agent(slave) for slave in slaves]
-    called, sizes = names(agents), sizes_of(mix, jobs)
-    found, cards = found_on(agents, sizes), remainders(slaves, parts_of(mix))
-    gains = plan_moves(agents, sizes, movable_of(apps))
+    specs = [spec_of(document) for document in mix]
+    called = {str(machine.id): machine.called for machine in machines}
+    sizes = sizes_of(specs, jobs)
+    found, cards = found_on(machines, sizes), remainders(machines, parts_of(specs))
+    gains = plan_moves(machines, sizes, movable_of(apps))
     if not sizes and found:
         say("nothing asks for GPUs, so of none that is free is it known that nothing could use it")
     documents = [*_whole(found, called), *_cards(cards, called)]

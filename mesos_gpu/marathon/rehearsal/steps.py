@@ -11,14 +11,13 @@ from math import ceil, floor
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.asks import grace_s
-from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.matching.machines import Machine
+from mesos_gpu.marathon.matching.matching import BEHAVIOUR_LABEL, GpuBehaviour
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import run_of
-from mesos_gpu.marathon.rehearsal.machines import Machine
-from mesos_gpu.marathon.rehearsal.scene import OWN, Node, without
-from mesos_gpu.marathon.why.change import Step, amount_text
-from mesos_gpu.marathon.why.judge import count_text
-from mesos_gpu.marathon.why.wish import BEHAVIOUR_LABEL
+from mesos_gpu.marathon.rehearsal.scene import Node
+from mesos_gpu.marathon.why.change import OWN, Step, amount_text, json_text, without
+from mesos_gpu.marathon.why.verdict import count_text
 
 TENTHS = (9, 8, 7, 6, 5)
 """To so many tenths CPUs, memory and disk are lowered: to half at least, less would be another app."""
@@ -34,7 +33,7 @@ def steps(node: Node) -> Iterator[Step]:
         yield from kind(node)
     for machine in node.stage.machines.values():
         if not machine.takes_tasks and machine.connected:
-            text = f"`mesos-gpu agent reactivate {node.scene.name_of(machine)}` lets tasks onto it"
+            text = f"`mesos-gpu agent reactivate {machine.called}` lets tasks onto it"
             yield Step("reactivate", text, machine.id)
 
 
@@ -48,7 +47,7 @@ def machines(node: Node) -> Iterator[Step]:
             amounts = {name: amount * each for name, amount in node.asked.items()}
             part = Fraction(count * len(amounts))
             many = 1 if together else count
-            what = ", ".join(count_text(amount / 1000, name) for name, amount in amounts.items())
+            what = ", ".join(count_text(amount, name) for name, amount in amounts.items())
             shown = ", ".join(f"{name} {'of its own' if value == OWN else value}" for name, value in attributes.items())
             text = f"add {'a machine' if many == 1 else f'{many} machines, each'} with {what or 'anything'}"
             text += f" and {shown}" if shown else ""
@@ -102,7 +101,7 @@ def _lower(node: Node) -> Iterator[Step]:
         for after in dict.fromkeys(lowered):
             if beside < after < asked:
                 verb = _update(node, node.app_id, amount_text(name, after - beside))
-                text = f"{verb} asks for {count_text(after / 1000, name)} instead of {asked / 1000:g}"
+                text = f"{verb} asks for {count_text(after, name)} instead of {asked / 1000:g}"
                 text += " for each member" if node.spec.gang_size > 1 else ""
                 yield Step("lower", text, name, {name: after}, part=Fraction(asked - after, asked))
 
@@ -137,8 +136,7 @@ def _label(node: Node) -> Iterator[Step]:
 def _drop(node: Node) -> Iterator[Step]:
     constraints = node.spec.document["constraints"]
     for words in dict.fromkeys(" ".join(constraint) for constraint in constraints):
-        left = str(without(constraints, words)).replace("'", '"')
-        verb = _update(node, node.app_id, f"'constraints={left}'").replace("`", "`", 1)
+        verb = _update(node, node.app_id, f"'constraints={json_text(without(constraints, words))}'")
         yield Step("drop", f"{verb} drops {words}", words)
 
 
@@ -205,7 +203,7 @@ def _raise(node: Node, over: Mapping[str, int]) -> Step:
         limits |= step.amounts if step.kind == "quota" else {}
     after = {name: limits.get(name, 0) + amount for name, amount in over.items()}
     words = " ".join(f"--{amount_text(name, limit)}".replace("=", " ") for name, limit in after.items())
-    more = ", ".join(count_text(amount / 1000, name) for name, amount in over.items())
+    more = ", ".join(count_text(amount, name) for name, amount in over.items())
     part = sum((Fraction(amount, node.asked[name]) for name, amount in over.items()), Fraction(0))
     text = f"`mesos-gpu quota set {node.role} {words}` lets the role have {more} more"
     return Step("quota", text, str(node.role), after, part=part)
@@ -257,7 +255,7 @@ def _end(node: Node) -> Iterator[Step]:
 
 
 def _names(node: Node, agent_ids: list[str]) -> list[str]:
-    return [node.scene.name_of(m) for m in node.stage.machines.values() if str(m.id) in agent_ids]
+    return [m.called for m in node.stage.machines.values() if str(m.id) in agent_ids]
 
 
 def _part(node: Node, amounts: Mapping[str, int]) -> Fraction:

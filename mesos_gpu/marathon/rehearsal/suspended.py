@@ -8,8 +8,8 @@ from __future__ import annotations
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching import parts_first
 from mesos_gpu.marathon.matching.gpu_shares import parts_of
+from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.model.instances import Instance, Task
-from mesos_gpu.marathon.rehearsal.machines import Machine
 from mesos_gpu.marathon.state.actions import Tell
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resources import Resources

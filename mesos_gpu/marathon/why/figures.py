@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.why.fragments import CAUSES, fragments, sizes_of
 from mesos_gpu.marathon.why.remainders import CARDS, parts_of, remainders
-from mesos_gpu.mesos.clients.agents import read_agent
 
 
 def figures(
-    slaves: Sequence[Mapping[str, Any]], apps: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]]
+    machines: Sequence[Machine], specs: Sequence[RunSpec], jobs: Sequence[Mapping[str, Any]]
 ) -> dict[str, float]:
     """Return gauges by name, as Marathon's are named. A GPU that lacks several things counts for the first of them."""
-    found = fragments([read_agent(slave) for slave in slaves], sizes_of(apps, jobs))
-    cards = remainders(slaves, parts_of(apps))
+    found = fragments(machines, sizes_of(specs, jobs))
+    cards = remainders(machines, parts_of(specs))
     by_cause = dict.fromkeys(CAUSES, 0)
     for one in found:
         if one.causes:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from mesos_gpu.marathon.why.judge import Holder, Verdict
-from mesos_gpu.marathon.why.wish import Wish
-from mesos_gpu.mesos.clients.agents import Agent
+from mesos_gpu.marathon.matching.machines import Machine
+from mesos_gpu.marathon.matching.matching import Rules
+from mesos_gpu.marathon.why.request import Request
+from mesos_gpu.marathon.why.verdict import Verdict
 
 if TYPE_CHECKING:
     from mesos_gpu.marathon.model.instances import Task
@@ -21,20 +22,18 @@ class Situation:
     """What is known of an app: its own document, its place in the queue, and what is around it."""
 
     app: Mapping[str, Any]
-    wish: Wish
+    request: Request
     running: int = 0
     queued: Mapping[str, Any] | None = None
     """Its entry of /v2/queue; None when it does not wait."""
-    agents: Sequence[Agent] = ()
+    agents: Sequence[Machine] = ()
     verdicts: Sequence[Verdict] = ()
-    holders: Mapping[str, Sequence[Holder]] = field(default_factory=dict)
-    """By agent id."""
     held: Mapping[str, Sequence[Held]] = field(default_factory=dict)
-    """The same task by task."""
+    """Which task holds what of an agent, by agent id."""
     placed: Sequence[Task] = ()
     """Its instances, as constraints count them."""
-    keeps_gpus: bool = False
-    """Whether this Marathon keeps agents with GPUs for apps that use some."""
+    rules: Rules = field(default_factory=Rules)
+    """How this Marathon matches offers."""
     roles: Sequence[Mapping[str, Any]] = ()
     """The master's /roles."""
     blockers: Sequence[Mapping[str, Any]] = ()
