@@ -173,7 +173,7 @@ def _at_most(resources: Resources, name: str, most: int) -> Resources:
 def _taken(document: Mapping[str, Any], key: str, available: Resources) -> Resources:
     """Return what of `available` is used or offered. A master that shows it in short does not show of which roles."""
     full = document.get(f"{key}_full")
-    if isinstance(full, list):
+    if full is not None:
         return Resources.from_json(full).unallocated()
     short = document.get(key) or {}
     roles = (UNRESERVED, *available.reserved_roles())
@@ -185,13 +185,13 @@ def _taken(document: Mapping[str, Any], key: str, available: Resources) -> Resou
 
 
 def _in_short(by_role: Mapping[str, Mapping[str, float]], shown: Mapping[str, Any] | None) -> Resources:
-    """Return scalars by role, with the ranges (ports, parts of shared GPUs) among what is shown in short."""
+    """Return scalars by role, with the ranges and sets (ports, parts of shared GPUs) among what is shown in short."""
     found = Resources()
     for role, amounts in by_role.items():
         text = ";".join(f"{name}({role}):{amounts[name]}" for name in SCALARS if amounts.get(name))
         found += Resources.parse(text) if text else NOTHING
-    ranges = {name: text for name, text in (shown or {}).items() if isinstance(text, str) and text.startswith("[")}
-    return found + Resources.parse(";".join(f"{name}:{text}" for name, text in ranges.items()))
+    texts = [f"{name}:{text}" for name, text in (shown or {}).items() if text and isinstance(text, str)]
+    return found + Resources.parse(";".join(text for text in texts if "_revocable:" not in text))
 
 
 def _can_have(role: str, resource: Resource) -> bool:

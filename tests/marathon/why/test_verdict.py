@@ -123,6 +123,8 @@ def test_a_marathon_that_keeps_gpus_does_so_unless_the_label_says_otherwise() ->
     assert lacks(app(gpus=0), keeps_gpus=True) == [("scarce", True)]
     assert lacks(app(gpus=0, labels={"GPU_SCHEDULING_BEHAVIOR": "unrestricted"}), keeps_gpus=True) == []
     assert lacks(app(gpus=0), agent(used={"gpus": 4}), keeps_gpus=True) == []
+    reserved = agent(unreserved_resources={"cpus": 8, "mem": 16384}, reserved_resources={"web": {"gpus": 4}})
+    assert lacks(app(gpus=0), reserved, keeps_gpus=True) == []
 
 
 @pytest.mark.parametrize(
