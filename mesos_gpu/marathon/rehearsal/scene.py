@@ -128,10 +128,10 @@ class Node:
         assert found is not None
         return found
 
-    @cached_property
-    def asked(self) -> dict[str, int]:
+    @property
+    def asked(self) -> Mapping[str, int]:
         """Return what one instance asks for, its executor's part with it; in thousandths."""
-        return {name: own + beside for name, own, beside in self.spec.scalars if own + beside}
+        return self.spec.asked
 
     @property
     def units(self) -> int:
