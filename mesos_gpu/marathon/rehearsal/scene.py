@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching.machines import Machine
+from mesos_gpu.marathon.matching.machines import Machine, of_quota
 from mesos_gpu.marathon.model.instances import Phase
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.model.task_ids import instance_of
@@ -161,9 +161,14 @@ class Node:
         ]
 
     @property
+    def full_role(self) -> Role:
+        """Return the role in which offers come to the app."""
+        return Role(str(self.spec.document["role"]))
+
+    @property
     def role(self) -> Role:
         """Return the role that quotas of the app are of."""
-        return Role(str(self.spec.document["role"]).partition("/")[0])
+        return of_quota(self.full_role)
 
 
 def _do(node: Node, step: Step) -> None:

@@ -6,7 +6,6 @@ says it of what waits in order (gangs, priorities), for which `marathon.rehearsa
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -241,11 +240,6 @@ def new_machine(step: Step, number: int, at: int) -> Machine:
 def amount_text(name: str, thousandths: int) -> str:
     """Return an amount as apps write it: `gpus=2`, `mem=512`."""
     return f"{name}={thousandths / 1000:.3f}".rstrip("0").rstrip(".")
-
-
-def json_text(value: object) -> str:
-    """Return a value as `app update` takes it."""
-    return json.dumps(value)
 
 
 def read_change(document: Mapping[str, Any]) -> Change:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -17,7 +16,8 @@ from msgspec import Struct, field
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.constraints import fulfilled
 from mesos_gpu.marathon.matching.machines import Machine
-from mesos_gpu.marathon.matching.matching import BEHAVIOUR_LABEL, Finding, Match, Rules, accepted_roles, match_new
+from mesos_gpu.marathon.matching.matching import Finding, Match, Rules, accepted_roles, match_new
+from mesos_gpu.marathon.why import steps
 from mesos_gpu.marathon.why.change import (
     NEW,
     OWN,
@@ -25,13 +25,9 @@ from mesos_gpu.marathon.why.change import (
     Held,
     Step,
     after_step,
-    amount_text,
-    any_ports,
     grain_of,
-    json_text,
     least_of,
     new_machine,
-    without,
 )
 from mesos_gpu.marathon.why.request import Request
 from mesos_gpu.marathon.why.verdict import Counted, count_text, role_of, value_of
@@ -100,8 +96,8 @@ def _changes(request: Request, around: Surroundings, agent: Machine, best: Chang
     """Yield changes by which an instance would start on this agent, the smallest among them."""
     if not agent.connected:
         return
-    first = _Way(request.spec, agent, () if agent.takes_tasks else (_reactivate(agent),))
-    for way in (first, first.after(_roles(request, _roles_of(request.spec, agent)))):
+    first = _Way(request.spec, agent, () if agent.takes_tasks else (steps.reactivate(agent),))
+    for way in (first, first.after(steps.roles(request.command, request.spec, _roles_of(request.spec, agent)))):
         if way is first or len(_accepted(way, around)) > len(_accepted(first, around)):
             yield from _changes_on(request, around, _forced(request, around, way), best)
 
@@ -121,7 +117,7 @@ def _changes_on(request: Request, around: Surroundings, way: _Way, best: Change 
             for step in amounts:
                 after = after.after(step)
             if not _starts(after, resources, around):
-                after = after.after(_label(request))
+                after = after.after(steps.label(request.command))
             if _starts(after, resources, around):
                 yield Change((*after.steps, *ends), agent.called)
 
@@ -131,11 +127,11 @@ def _forced(request: Request, around: Surroundings, way: _Way) -> _Way:
     for subject in ("role", "ports", ""):
         for finding in _unmet(way, way.machine.free, around):
             if finding.subject == "role" == subject:
-                way = way.after(_roles(request, _roles_of(way.spec, way.machine)))
+                way = way.after(steps.roles(request.command, way.spec, _roles_of(way.spec, way.machine)))
             elif finding.subject == "ports" == subject:
-                way = way.after(_ports(request))
+                way = way.after(steps.ports(request.command, way.spec))
             elif not subject and isinstance(finding.requested, tuple) and finding.subject not in ("role", "ports"):
-                way = way.after(_drop(request, way.spec, finding.subject))
+                way = way.after(steps.drop(request.command, way.spec, finding.subject))
     return way
 
 
@@ -245,11 +241,12 @@ def _amounts(
             after[name] = wanted if most >= wanted else most // grain_of(name) * grain_of(name)
         if any(amount < min(asked[name], least_of(name, asked[name])) for name, amount in after.items()):
             continue
-        steps = [_lower(request, name, asked[name], amount) for name, amount in after.items() if amount < asked[name]]
+        update, spec = request.command, request.spec
+        lowered = [steps.lower(update, spec, name, amount) for name, amount in after.items() if amount < asked[name]]
         over = {name: after[name] - left[name] for name in after if name in left and after[name] > left[name]}
         if raised and not over:
             return
-        yield [*steps, *([_raise(request, around, over, asked)] if over else [])]
+        yield [*lowered, *([steps.quota(_quota_role(request), around.limits, over, asked)] if over else [])]
 
 
 def _of_role(one: Held, request: Request) -> bool:
@@ -273,12 +270,12 @@ def _new_machine(request: Request, around: Surroundings) -> Change | None:
     found: Change | None = None
     for amounts in _amounts(request, around, asked, asked, ()):
         lowered = {step.target: step.amounts[step.target] for step in amounts if step.kind == "lower"}
-        add = _add({**asked, **lowered}, asked, attributes)
+        add = steps.add({**asked, **lowered}, attributes, asked)
         way = _forced(request, around, _Way(request.spec, new_machine(add, 0, 0)))
         for step in amounts:
             way = way.after(step)
         if not _starts(way, way.machine.free, around):
-            way = way.after(_label(request))
+            way = way.after(steps.label(request.command))
         if _starts(way, way.machine.free, around):
             change = Change((*way.steps, add), "")
             found = change if found is None or change.order < found.order else found
@@ -309,63 +306,6 @@ def _value_for(name: str, constraints: Sequence[tuple[str, ...]], request: Reque
     return min(tried)[2]
 
 
-def _reactivate(agent: Machine) -> Step:
-    return Step("reactivate", f"`mesos-gpu agent reactivate {agent.called}` lets tasks onto it", agent.id)
-
-
-def _label(request: Request) -> Step:
-    text = f"`{request.command} labels.{BEHAVIOUR_LABEL}=unrestricted` lets it onto machines with GPUs"
-    return Step("label", text, BEHAVIOUR_LABEL)
-
-
-def _roles(request: Request, roles: Sequence[str]) -> Step:
-    """Accept the roles whose resources a machine offers."""
-    if request.spec.is_pod:
-        text = f"set scheduling.placement.acceptedResourceRoles of {request.id} to {json_text(roles)}"
-    else:
-        text = f"`{request.command} 'acceptedResourceRoles={json_text(roles)}'` accepts what the machines offer"
-    return Step("roles", text, ",".join(roles))
-
-
-def _ports(request: Request) -> Step:
-    """Take any host ports in place of those that are named."""
-    fields = any_ports(request.spec.document)
-    if request.spec.is_pod:
-        return Step("ports", f"remove the hostPort of the endpoints of {request.id}: it takes any port then")
-    if "requirePorts" in fields:
-        words = "requirePorts=false"
-    else:
-        mappings = request.spec.document["container"]["portMappings"]
-        fixed = [at for at, mapping in enumerate(mappings) if mapping.get("hostPort")]
-        words = " ".join(f"container.portMappings[{at}].hostPort=0" for at in fixed)
-    return Step("ports", f"`{request.command} {words}` takes any host ports")
-
-
-def _drop(request: Request, spec: RunSpec, words: str) -> Step:
-    if spec.is_pod:
-        return Step("drop", f"drop the constraint {words} of {request.id}", words)
-    left = json_text(without(spec.document["constraints"], words))
-    return Step("drop", f"`{request.command} 'constraints={left}'` drops {words}", words)
-
-
-def _lower(request: Request, name: str, wanted: int, after: int) -> Step:
-    less = f"{count_text(after, name)} instead of {wanted / 1000:g}"
-    own = next(own for scalar, own, _ in request.spec.scalars if scalar == name)
-    if request.spec.is_pod or own != wanted:
-        text = f"ask for {less} in all in {request.id}"
-    else:
-        text = f"`{request.command} {amount_text(name, after)}` asks for {less}"
-    return Step("lower", text, name, {name: after}, part=Fraction(wanted - after, wanted))
-
-
-def _raise(request: Request, around: Surroundings, over: Mapping[str, int], asked: Mapping[str, int]) -> Step:
-    limits = {name: around.limits[name] + amount for name, amount in over.items()}
-    words = " ".join(f"--{amount_text(name, limit)}".replace("=", " ") for name, limit in limits.items())
-    part = sum((Fraction(amount, asked[name]) for name, amount in over.items()), Fraction(0))
-    role = _quota_role(request)
-    return Step("quota", f"`mesos-gpu quota set {role} {words}` raises what the role may have", role, limits, part=part)
-
-
 def _end(one: Held, called: str, asked: Mapping[str, int]) -> Step:
     freed = {name: one.amounts[name] for name in asked if one.amounts.get(name)}
     what = ", ".join(count_text(amount, name) for name, amount in freed.items())
@@ -373,12 +313,4 @@ def _end(one: Held, called: str, asked: Mapping[str, int]) -> Step:
         text = f"`mesos-gpu task kill --scale {one.id}` ends one of {one.owner} on {called} ({what})"
     else:
         text = f"end {one.id} of {one.owner} on {called} ({what})"
-    part = sum((Fraction(amount, asked[name]) for name, amount in freed.items()), Fraction(0))
-    return Step("end", text, one.id, freed, part=part)
-
-
-def _add(amounts: Mapping[str, int], asked: Mapping[str, int], attributes: Mapping[str, str]) -> Step:
-    what = ", ".join(count_text(amount, name) for name, amount in amounts.items())
-    words = f" and {', '.join(f'{name} {value}' for name, value in attributes.items())}" if attributes else ""
-    part = sum((Fraction(amounts[name], asked[name]) for name in asked), Fraction(0))
-    return Step("add", f"add a machine with {what or 'anything'}{words}", "", dict(amounts), attributes, part)
+    return Step("end", text, one.id, freed, part=steps.part_of(freed, asked))
