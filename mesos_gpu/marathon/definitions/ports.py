@@ -75,12 +75,12 @@ def take_ports(
     if not asked:
         return (), NOTHING
     offered = [r for role in roles for r in usable if r.name == "ports" and r.role == role]
-    everything = offered_ports(usable, roles)
-    if missing_ports(asked, everything) != ((), 0):
-        return None
+    everything = merge_ranges(tuple(range_ for r in offered if isinstance(r.amount, tuple) for range_ in r.amount))
     fixed = [wish.number for wish in asked if wish.number is not None]
     size = sum(end - begin + 1 for begin, end in everything)
     loose = sum(wish.on_host for wish in asked) - len(fixed)
+    if size < loose + len(fixed) or (fixed and _missing(fixed, everything)):
+        return None
     rest: list[int] = []
     start = pick % size if size else 0
     for step in range(size):
@@ -110,10 +110,14 @@ def offered_ports(usable: Resources, roles: Sequence[Role]) -> Ranges:
 
 def missing_ports(asked: Sequence[PortWish], offered: Ranges) -> tuple[tuple[int, ...], int]:
     """Return which requested port numbers are not offered or requested twice, and how many other ports are missing."""
-    fixed = [wish.number for wish in asked if wish.number is not None]
-    absent = {port for port in fixed if not _contains(offered, port) or fixed.count(port) > 1}
     size = sum(end - begin + 1 for begin, end in offered)
-    return tuple(sorted(absent)), max(0, sum(wish.on_host for wish in asked) - size)
+    numbers = _missing([wish.number for wish in asked if wish.number is not None], offered)
+    return numbers, max(0, sum(wish.on_host for wish in asked) - size)
+
+
+def _missing(fixed: Sequence[int], offered: Ranges) -> tuple[int, ...]:
+    """Return which numbers are not offered, or requested twice."""
+    return tuple(sorted({port for port in fixed if not _contains(offered, port) or fixed.count(port) > 1}))
 
 
 LOCAL_PORT_MIN, LOCAL_PORT_MAX = 10000, 20000
