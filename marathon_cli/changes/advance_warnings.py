@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def caution(marathon: Marathon, app: Mapping[str, Any], say: Callable[[str], None]) -> None:
     """Say what is likely to surprise about an app that is about to be sent. Raises nothing: it is advice."""
     from marathon_cli.clients.cluster import Cluster
-    from mesos_gpu.marathon.why.facts import rules_shown
+    from mesos_gpu.marathon.why.request import rules_shown
     from mesos_gpu.marathon.why.warnings import may_lack_driver, warnings
 
     agents: list[Machine] | None = None

@@ -211,7 +211,7 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
 def _warn(marathon: Marathon, mesos: Mesos, app: Mapping[str, Any]) -> None:
     """Say that no agent could ever run an app; it waits, for there may be another one soon."""
     from mesos_gpu.marathon.matching.machines import read_machines
-    from mesos_gpu.marathon.why.facts import rules_shown
+    from mesos_gpu.marathon.why.request import rules_shown
     from mesos_gpu.marathon.why.warnings import about_place
 
     try:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import InvalidOperation
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mesos_gpu.marathon.definitions.patterns import like
 from mesos_gpu.marathon.matching.offers import number_text
-from mesos_gpu.marathon.model.instances import Instance, Task
+
+if TYPE_CHECKING:
+    from mesos_gpu.marathon.model.instances import Instance, Task
 
 _HOST_FIELDS = ("hostname", "@hostname")
 FAULT_DOMAIN = ("@region", "@zone")
@@ -105,7 +107,8 @@ def from_fullest(candidates: Sequence[Instance], constraints: Sequence[Sequence[
     Each is taken from the fullest groups. Instances without a task are in no group and go first.
     """
     fields = [constraint[0] for constraint in constraints if constraint[1].upper() == "GROUP_BY"]
-    left, chosen = list(candidates), list[Instance]()
+    left = list(candidates)
+    chosen: list[Instance] = []
     if not fields:
         return left[:count]
     while left and len(chosen) < count:

@@ -6,11 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from mesos_gpu.marathon.matching.machines import Machine
-from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour, Rules
-from mesos_gpu.marathon.matching.reasons import Reason
+from mesos_gpu.marathon.matching.matching import Rules
 from mesos_gpu.marathon.model.instances import Task
 from mesos_gpu.marathon.model.task_ids import app_of
 from mesos_gpu.marathon.why.change import Held
@@ -49,28 +48,6 @@ def of_app(
             if blocker.get("app") == request.id
         ],
     }
-
-
-def rules_shown(config: Mapping[str, Any], queued: Mapping[str, Any]) -> Rules:
-    """Return how a Marathon matches offers: by the `marathon_config` of its /v2/info, as far as that shows it.
-
-    Mesosphere's does not show whether GPUs are kept for those that use some; its reasons against offers give it away.
-    """
-    told = [reason for unused in queued.get("lastUnusedOffers") or [] for reason in unused.get("reason") or []]
-    kept = GpuBehaviour.RESTRICTED if Reason.DECLINED_SCARCE_RESOURCES in told else GpuBehaviour.UNRESTRICTED
-    return Rules(
-        behaviour=_one_of(GpuBehaviour, config.get("gpu_scheduling_behavior"), kept),
-        roles_behaviour=_one_of(
-            RolesBehaviour, config.get("accepted_resource_roles_default_behavior"), RolesBehaviour.ANY
-        ),
-    )
-
-
-_E = TypeVar("_E", GpuBehaviour, RolesBehaviour)
-
-
-def _one_of(kind: type[_E], value: object, otherwise: _E) -> _E:
-    return next((one for one in kind if one.value == value), otherwise)
 
 
 @dataclass

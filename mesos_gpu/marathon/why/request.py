@@ -1,14 +1,21 @@
-"""What one instance of an app, pod or job requests, read from what a Marathon shows of it. Pure."""
+"""What one instance of an app, pod or job requests, and how a Marathon matches offers, read from what it shows.
+
+Pure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from mesos_gpu.marathon.definitions.app import app_as_shown
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour, Rules
+from mesos_gpu.marathon.matching.reasons import Reason
+
+_E = TypeVar("_E", GpuBehaviour, RolesBehaviour)
 
 
 class Request(Struct, frozen=True):
@@ -54,3 +61,22 @@ def spec_of(document: Mapping[str, Any]) -> RunSpec:
 
         return RunSpec(pod_as_shown(document))
     return RunSpec(app_as_shown(document))
+
+
+def rules_shown(config: Mapping[str, Any], queued: Mapping[str, Any]) -> Rules:
+    """Return how a Marathon matches offers: by the `marathon_config` of its /v2/info, as far as that shows it.
+
+    Mesosphere's does not show whether GPUs are kept for those that use some; its reasons against offers give it away.
+    """
+    told = [reason for unused in queued.get("lastUnusedOffers") or [] for reason in unused.get("reason") or []]
+    kept = GpuBehaviour.RESTRICTED if Reason.DECLINED_SCARCE_RESOURCES in told else GpuBehaviour.UNRESTRICTED
+    return Rules(
+        behaviour=_one_of(GpuBehaviour, config.get("gpu_scheduling_behavior"), kept),
+        roles_behaviour=_one_of(
+            RolesBehaviour, config.get("accepted_resource_roles_default_behavior"), RolesBehaviour.ANY
+        ),
+    )
+
+
+def _one_of(kind: type[_E], value: object, otherwise: _E) -> _E:
+    return next((one for one in kind if one.value == value), otherwise)

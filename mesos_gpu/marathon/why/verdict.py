@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.constraints import value_at
 from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.matching import Finding, Rules, capacity, explain, pool_of_new
 from mesos_gpu.marathon.matching.reasons import Reason
-from mesos_gpu.marathon.model.instances import Task
 from mesos_gpu.marathon.why.request import Request
 from mesos_gpu.mesos.ids import AgentId, Role, TaskId
 from mesos_gpu.mesos.resource import UNRESERVED, amount_text
 from mesos_gpu.mesos.shares.gpu_shares import CARDS_ATTRIBUTE, GPU_MEM, CardLabel, read_cards
+
+if TYPE_CHECKING:
+    from mesos_gpu.marathon.model.instances import Task
 
 _WORDS = {"cpus": ("CPU", "CPUs"), "gpus": ("GPU", "GPUs"), "mem": ("MiB of memory",) * 2, "disk": ("MiB of disk",) * 2}
 _OF_OTHERS = ("CLUSTER", "GROUP_BY")
@@ -139,6 +141,8 @@ def room(request: Request, machines: Sequence[Machine], verdicts: Sequence[Verdi
 
 def task_at(machine: Machine | None, host: str, staged_at_s: float) -> Task:
     """Return a task as constraints count it, on an agent."""
+    from mesos_gpu.marathon.model.instances import Task  # who adds an app need not wait for these
+
     attributes = machine.attributes if machine is not None else ()
     region, zone = (machine.region, machine.zone) if machine is not None else (None, None)
     agent_id = machine.id if machine is not None else AgentId("")
