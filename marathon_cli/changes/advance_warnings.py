@@ -26,7 +26,7 @@ def caution(marathon: Marathon, app: Mapping[str, Any], say: Callable[[str], Non
     brings_driver: bool | None = None
     config: Mapping[str, Any] = {}
     try:
-        config = marathon.info().get("marathon_config") or {}  # it names the master, too: asked once
+        config = marathon.config()
         cluster = Cluster.of(marathon)
     except MesosGpuError:
         cluster = None

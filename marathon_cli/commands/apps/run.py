@@ -215,7 +215,7 @@ def _warn(marathon: Marathon, mesos: Mesos, app: Mapping[str, Any]) -> None:
     from mesos_gpu.marathon.why.warnings import about_place
 
     try:
-        config = marathon.info().get("marathon_config") or {}
+        config = marathon.config()
         agents = read_machines(mesos.slaves())
     except MesosGpuError:
         return
