@@ -10,10 +10,9 @@ from marathon_cli.api.jobs import Jobs
 from marathon_cli.api.plan import smallest_change
 from marathon_cli.clients.cluster import Cluster, owners
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused
-from mesos_gpu.marathon.why.facts import Judging, of_app
+from mesos_gpu.marathon.why.facts import Judging, Situation, of_app
 from mesos_gpu.marathon.why.failure import pod_document
 from mesos_gpu.marathon.why.request import Request, request_of, rules_shown
-from mesos_gpu.marathon.why.situation import Situation
 
 if TYPE_CHECKING:
     from marathon_cli.clients.client import Marathon

@@ -14,9 +14,8 @@ from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import MesosGpuError
 
 if TYPE_CHECKING:
-    from mesos_gpu.marathon.why.fragments import Fragment
+    from mesos_gpu.marathon.why.fragments import Fragment, Remainder
     from mesos_gpu.marathon.why.moves import Gain
-    from mesos_gpu.marathon.why.remainders import Remainder
 
 _COLUMNS = (Column("AGENT"), Column("FREE", number=True), Column("UNUSABLE", number=True), Column("FOR WANT OF"))
 
@@ -36,9 +35,8 @@ def fragments(console: Console) -> None:
     from marathon_cli.api.jobs import Jobs
     from marathon_cli.api.pods import Pods
     from mesos_gpu.marathon.why.fragments import fragments as found_on
-    from mesos_gpu.marathon.why.fragments import sizes_of
+    from mesos_gpu.marathon.why.fragments import parts_of, remainders, sizes_of
     from mesos_gpu.marathon.why.moves import movable_of, plan_moves
-    from mesos_gpu.marathon.why.remainders import parts_of, remainders
     from mesos_gpu.marathon.why.request import spec_of
 
     marathon = console.marathon()
@@ -86,8 +84,8 @@ def suggested(gains: Sequence[Gain], called: Mapping[str, str]) -> list[str]:
 
 
 def _rows(found: Sequence[Fragment], cards: Sequence[Remainder], called: Mapping[str, str]) -> list[list[object]]:
+    from mesos_gpu.marathon.why.fragments import CARD_CAUSES as OF_CARDS
     from mesos_gpu.marathon.why.fragments import CAUSES
-    from mesos_gpu.marathon.why.remainders import CAUSES as OF_CARDS
 
     rows: list[list[object]] = [
         [called[one.agent_id], one.free, one.stranded, ", ".join(CAUSES[cause] for cause in one.causes) or "---"]

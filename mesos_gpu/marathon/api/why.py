@@ -29,10 +29,9 @@ from mesos_gpu.marathon.views.pod_views import pod_status
 from mesos_gpu.marathon.views.views import app_view, deployment_view, queue_view
 from mesos_gpu.marathon.why.answer import answer
 from mesos_gpu.marathon.why.change import Change
-from mesos_gpu.marathon.why.facts import Judging, of_app
+from mesos_gpu.marathon.why.facts import Judging, Situation, of_app
 from mesos_gpu.marathon.why.failure import pod_document
 from mesos_gpu.marathon.why.request import Request
-from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.mesos.clients.agents import tasks_in
 from mesos_gpu.process.http import json_response
 

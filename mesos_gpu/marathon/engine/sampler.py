@@ -13,7 +13,7 @@ from mesos_gpu.marathon.matching.machines import read_machines
 from mesos_gpu.marathon.model.measuring import Look, Wanted, measured, wanted
 from mesos_gpu.marathon.model.usage import Reading
 from mesos_gpu.marathon.state.events import Measured
-from mesos_gpu.marathon.why.figures import figures
+from mesos_gpu.marathon.why.fragments import figures
 from mesos_gpu.mesos.ids import AgentId, TaskId
 
 log = logging.getLogger(__name__)

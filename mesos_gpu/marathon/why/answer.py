@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mesos_gpu.marathon.matching.reasons import Reason
-from mesos_gpu.marathon.why.facts import holders_of
+from mesos_gpu.marathon.why.ending_commands import ends_at_once
+from mesos_gpu.marathon.why.facts import Situation, holders_of
 from mesos_gpu.marathon.why.failure import Failure, container_of, failing, image_of
 from mesos_gpu.marathon.why.links import linked
 from mesos_gpu.marathon.why.order import gang_without_room, waits_in_order
-from mesos_gpu.marathon.why.remedies import behaviour_remedy, impossible, one_missing, releases, scattered
 from mesos_gpu.marathon.why.request import Request
-from mesos_gpu.marathon.why.situation import Situation
-from mesos_gpu.marathon.why.smoke import ends_at_once
+from mesos_gpu.marathon.why.suggestions import behaviour_remedy, impossible, one_missing, releases, scattered
 from mesos_gpu.marathon.why.suspended import giving_way_words, suspended_words
 from mesos_gpu.marathon.why.verdict import Lack, Verdict, count_text, memory_levels, room
 from mesos_gpu.mesos.clients.agents import SCALARS

@@ -1,4 +1,4 @@
-"""From what servers answer to what `why` is decided from: pieces for whoever asks them, the CLI or a Marathon. Pure."""
+"""What `why` is decided from, read from what servers answer to the CLI or to a Marathon. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.matching import Rules
 from mesos_gpu.marathon.model.instances import Task
 from mesos_gpu.marathon.model.task_ids import app_of
-from mesos_gpu.marathon.why.change import Held
+from mesos_gpu.marathon.why.change import Change, Held
 from mesos_gpu.marathon.why.request import Request
 from mesos_gpu.marathon.why.verdict import Holder, Verdict, task_at, verdict_of
 from mesos_gpu.mesos.clients.agents import SCALARS
@@ -22,6 +23,39 @@ from mesos_gpu.mesos.shares.gpu_shares import GPU_MEM
 
 ASKED = 40
 """How many agents are asked who holds what, when more could run the app."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is known of an app: its own document, its place in the queue, and what is around it."""
+
+    app: Mapping[str, Any]
+    request: Request
+    running: int = 0
+    queued: Mapping[str, Any] | None = None
+    """Its entry of /v2/queue; None when it does not wait."""
+    agents: Sequence[Machine] = ()
+    verdicts: Sequence[Verdict] = ()
+    held: Mapping[str, Sequence[Held]] = field(default_factory=dict)
+    """Which task holds what of an agent, by agent id."""
+    placed: Sequence[Task] = ()
+    """Its instances, as constraints count them."""
+    rules: Rules = field(default_factory=Rules)
+    """How this Marathon matches offers."""
+    roles: Sequence[Mapping[str, Any]] = ()
+    """The master's /roles."""
+    blockers: Sequence[Mapping[str, Any]] = ()
+    """Of its deployments (docs/do/marathon.md)."""
+    upgrading: bool = False
+    """Whether a deployment is replacing its instances."""
+    takes_gpu_offers: bool = True
+    """Whether this Marathon has the feature gpu_resources."""
+    agents_known: bool = True
+    """Whether the master could be asked."""
+    ordered_change: Change | None = None
+    """Of an app that waits in order: the smallest change that would start it, where its Marathon has found one."""
+    now: datetime | None = None
+    """When this was so; None where nobody tells: failures are then taken for recent ones."""
 
 
 def of_app(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mesos_gpu.marathon.why.smoke import ends_at_once
+from mesos_gpu.marathon.why.ending_commands import ends_at_once
 from mesos_gpu.mesos.tasks import DRIVER_LABEL, DRIVER_VALUE
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def about_place(app: Mapping[str, Any], agents: Sequence[Machine], rules: Rules)
     instances = request.spec.instances
     if not any(verdict.ever for verdict in verdicts):
         from mesos_gpu.marathon.why.answer import answer
-        from mesos_gpu.marathon.why.situation import Situation
+        from mesos_gpu.marathon.why.facts import Situation
 
         never = answer(Situation(app, request, queued={"count": instances}, agents=agents, verdicts=verdicts))
         return ["\n  ".join([f"{never.headline} It will wait.", *never.remedies])]
@@ -109,7 +109,7 @@ def _about_update(request: Request, slots: int, short: Sequence[str]) -> list[st
     """Tell that an update would wait forever: what minimumHealthCapacity keeps up leaves no room for a new task."""
     import math
 
-    from mesos_gpu.marathon.why.remedies import one_missing
+    from mesos_gpu.marathon.why.suggestions import one_missing
     from mesos_gpu.marathon.why.verdict import count_text
 
     instances = request.spec.instances

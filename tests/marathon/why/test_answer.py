@@ -11,9 +11,8 @@ from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, Rules
 from mesos_gpu.marathon.why.answer import Answer, answer
 from mesos_gpu.marathon.why.change import Held
-from mesos_gpu.marathon.why.facts import holders_of
+from mesos_gpu.marathon.why.facts import Situation, holders_of
 from mesos_gpu.marathon.why.request import request_of
-from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.verdict import verdict_of
 from tests.support.golden import Golden
 from tests.support.marathon.why import agent, app

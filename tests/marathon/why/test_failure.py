@@ -9,6 +9,7 @@ import pytest
 
 from mesos_gpu.marathon.matching.matching import Rules
 from mesos_gpu.marathon.why.answer import answer
+from mesos_gpu.marathon.why.facts import Situation
 from mesos_gpu.marathon.why.failure import (
     Failure,
     container_of,
@@ -19,7 +20,6 @@ from mesos_gpu.marathon.why.failure import (
     pod_document,
 )
 from mesos_gpu.marathon.why.request import request_of
-from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.suspended import GAVE_WAY
 from mesos_gpu.marathon.why.verdict import verdict_of
 from tests.support.golden import Golden

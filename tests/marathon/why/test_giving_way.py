@@ -8,9 +8,8 @@ import pytest
 
 from mesos_gpu.marathon.matching.matching import Rules
 from mesos_gpu.marathon.why.answer import answer
-from mesos_gpu.marathon.why.facts import Judging, held_by, holders_of, of_app
+from mesos_gpu.marathon.why.facts import Judging, Situation, held_by, holders_of, of_app
 from mesos_gpu.marathon.why.request import request_of
-from mesos_gpu.marathon.why.situation import Situation
 from tests.support.golden import Golden
 from tests.support.marathon.why import agent, app
 

@@ -15,11 +15,10 @@ from mesos_gpu.marathon.views.pod_views import pod_status
 from mesos_gpu.marathon.views.views import task_views
 from mesos_gpu.marathon.why.answer import answer
 from mesos_gpu.marathon.why.change import Change, Step, read_change
-from mesos_gpu.marathon.why.facts import of_app
+from mesos_gpu.marathon.why.facts import Situation, of_app
 from mesos_gpu.marathon.why.failure import pod_document
 from mesos_gpu.marathon.why.links import Given, linked, links_words
 from mesos_gpu.marathon.why.request import request_of
-from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.mesos.shares.gpu_links import LINKS_ATTRIBUTE, cards_label
 from tests.support.golden import Golden
 from tests.support.marathon.builders import SETTINGS, Run, app, container, pod, status

@@ -8,9 +8,9 @@ import pytest
 
 from mesos_gpu.marathon.matching.matching import Rules
 from mesos_gpu.marathon.why.answer import answer
+from mesos_gpu.marathon.why.facts import Situation
 from mesos_gpu.marathon.why.order import order_words, waits_in_order
 from mesos_gpu.marathon.why.request import request_of
-from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.verdict import verdict_of
 from tests.support.golden import Golden
 from tests.support.marathon.why import agent, app

@@ -10,9 +10,8 @@ from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.matching import RolesBehaviour, Rules
 from mesos_gpu.marathon.why.answer import Answer, answer
 from mesos_gpu.marathon.why.change import Held
-from mesos_gpu.marathon.why.facts import held_by
+from mesos_gpu.marathon.why.facts import Situation, held_by
 from mesos_gpu.marathon.why.request import request_of
-from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.smallest import Surroundings, smallest
 from mesos_gpu.marathon.why.verdict import verdict_of
 from tests.support.golden import Golden

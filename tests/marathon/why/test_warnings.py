@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.marathon.matching.matching import Rules
-from mesos_gpu.marathon.why.smoke import ends_at_once
+from mesos_gpu.marathon.why.ending_commands import ends_at_once
 from mesos_gpu.marathon.why.warnings import warnings
 from tests.support.golden import Golden
 from tests.support.marathon.why import agent, app

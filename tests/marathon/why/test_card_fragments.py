@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.marathon.matching.machines import read_machine
-from mesos_gpu.marathon.why.remainders import Part, parts_of, remainders
+from mesos_gpu.marathon.why.fragments import Part, parts_of, remainders
 from mesos_gpu.marathon.why.request import spec_of
 from tests.support.marathon.why import app
 

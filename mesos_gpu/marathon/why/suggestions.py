@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from mesos_gpu.marathon.matching.matching import BEHAVIOUR_LABEL, Finding
 from mesos_gpu.marathon.why.change import least_of
-from mesos_gpu.marathon.why.facts import holders_of
+from mesos_gpu.marathon.why.facts import Situation, holders_of
 from mesos_gpu.marathon.why.request import Request
-from mesos_gpu.marathon.why.situation import Situation
 from mesos_gpu.marathon.why.verdict import Verdict, count_text, role_of, value_of
 
 
