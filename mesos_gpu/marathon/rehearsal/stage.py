@@ -22,8 +22,8 @@ from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.checks import health_probes, readiness_probe
 from mesos_gpu.marathon.matching.gpu_shares import parts_of
-from mesos_gpu.marathon.matching.linking import given_cards, sets_of, share_links
 from mesos_gpu.marathon.matching.machines import Machine, of_quota, operated, readable
+from mesos_gpu.marathon.matching.nvlink import given_cards, sets_of, share_links
 from mesos_gpu.marathon.model.instances import Instance, Phase
 from mesos_gpu.marathon.model.task_ids import instance_of
 from mesos_gpu.marathon.rehearsal.suspended import answered, only_gpus, parts_had

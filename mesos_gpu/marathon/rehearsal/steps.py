@@ -10,9 +10,9 @@ from fractions import Fraction
 from math import ceil, floor
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching.asks import grace_s
 from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.matching import BEHAVIOUR_LABEL, GpuBehaviour, accepted_roles
+from mesos_gpu.marathon.matching.queue_requests import grace_s
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.rehearsal.scene import Node

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mesos_gpu.marathon.matching.linking import cards_shown
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.matching.nvlink import cards_shown
 from mesos_gpu.marathon.model.instances import Task
 from mesos_gpu.marathon.state.events import PutPod
 from mesos_gpu.marathon.views.pod_views import pod_status
