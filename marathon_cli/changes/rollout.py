@@ -160,13 +160,26 @@ def failure_text(failure: Mapping[str, Any]) -> str:
 def reasons_of(item: Mapping[str, Any]) -> list[str]:
     """Return, in words, why a waiting app was not launched: the reasons of the last offers, and its delay."""
     summary = (item.get("processedOffersSummary") or {}).get("rejectSummaryLastOffers") or []
-    reasons = [
-        _REASONS.get(entry.get("reason"), str(entry.get("reason"))) for entry in summary if entry.get("declined")
-    ]
+    reasons = [_words(str(entry.get("reason")), item) for entry in summary if entry.get("declined")]
     if words := order_words(item):
         reasons.insert(0, words)
     left = (item.get("delay") or {}).get("timeLeftSeconds") or 0
     return [*reasons, f"the next try is in {left:g} s"] if left > 0 else reasons
+
+
+def _words(reason: str, item: Mapping[str, Any]) -> str:
+    """Return a reason in words; for ports and shares of GPUs, those that were requested."""
+    document = item.get("app") or item.get("pod")
+    if document is not None and reason in (Reason.INSUFFICIENT_GPUS, Reason.INSUFFICIENT_PORTS):
+        from mesos_gpu.marathon.why.request import spec_of
+
+        spec = spec_of(document)
+        numbers = ", ".join(str(wish.number) for wish in spec.ports if wish.number is not None)
+        if reason == Reason.INSUFFICIENT_PORTS and numbers:
+            return f"no machine offers host port {numbers}"
+        if reason == Reason.INSUFFICIENT_GPUS and spec.largest_share is not None:
+            return f"no GPU that tasks share has {max(spec.largest_share.mem_gib)} GiB of memory free"
+    return _REASONS.get(reason, reason)
 
 
 def waits_for_offers(queue: Sequence[Mapping[str, Any]], aim_id: str) -> bool:

@@ -124,6 +124,12 @@ class Marathon:
         told, self._told = self._told, None
         return self._object("GET", "/v2/info") if told is None else told
 
+    def config(self) -> Mapping[str, Any]:
+        """Return the `marathon_config` of /v2/info as it was told last; who calls `told` next is told the same."""
+        self._told = self.told()
+        config: Mapping[str, Any] = self._told.get("marathon_config") or {}
+        return config
+
     def apps(self, *, label: str | None = None, failures: bool = False, tasks: bool = False) -> list[Document]:
         """Return every app (of a label selector) with its counts, by id; with its last failure, with its tasks.
 

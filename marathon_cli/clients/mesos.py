@@ -17,6 +17,7 @@ from mesos_gpu.errors import MesosGpuError, NotFound, ProtocolError, Refused, Un
 from mesos_gpu.mesos.tasks import is_terminal
 
 if TYPE_CHECKING:
+    from mesos_gpu.marathon.matching.machines import Machine
     from mesos_gpu.mesos.clients.agents import Agent
 
 
@@ -370,6 +371,7 @@ def _last_lines(data: bytes, lines: int) -> bytes:
 
 
 _T = TypeVar("_T")
+_A = TypeVar("_A", "Agent", "Machine", "Agent | Machine")
 _AT_ONCE = 16
 
 
@@ -386,6 +388,12 @@ class Cluster:
 
         found = [read_agent(document) for document in self.slaves()]
         return sorted(found, key=lambda agent: (agent.hostname, _numbers(agent.address), agent.id))
+
+    def machines(self) -> list[Machine]:
+        """Return the same with their exact resources, as offers are matched on them."""
+        from mesos_gpu.marathon.matching.machines import read_machines
+
+        return read_machines(self.slaves())
 
     def slaves(self) -> list[dict[str, Any]]:
         """Return the documents that `agents` are read of."""
@@ -413,20 +421,20 @@ class Cluster:
 
         return self._each(agents, ask)
 
-    def images(self, agents: Iterable[Agent]) -> dict[str, list[dict[str, Any]]]:
+    def images(self, agents: Iterable[Agent | Machine]) -> dict[str, list[dict[str, Any]]]:
         """Return the images that agents keep, by agent id; none where an agent does not tell."""
 
-        def ask(agent: Agent) -> list[dict[str, Any]]:
+        def ask(agent: Agent | Machine) -> list[dict[str, Any]]:
             found = self._mesos.ask_agent(agent.address, "/images", missing={})
             kept = found.get("images") if isinstance(found, dict) else None
             return [image for image in kept if isinstance(image, dict)] if isinstance(kept, list) else []
 
         return {agent_id: found or [] for agent_id, found in self._each(agents, ask).items()}
 
-    def tasks(self, agents: Iterable[Agent]) -> dict[str, list[dict[str, Any]]]:
+    def tasks(self, agents: Iterable[Agent | Machine]) -> dict[str, list[dict[str, Any]]]:
         """Return the tasks that are on agents now, by agent id, each with the name of its framework."""
 
-        def ask(agent: Agent) -> list[dict[str, Any]]:
+        def ask(agent: Agent | Machine) -> list[dict[str, Any]]:
             from mesos_gpu.mesos.clients.agents import tasks_in
 
             return tasks_in(self._mesos.ask_agent(agent.address, "/state", missing={}))
@@ -453,10 +461,10 @@ class Cluster:
         slaves = found.get("slaves") if isinstance(found, dict) else None
         return slaves[0] if isinstance(slaves, list) and len(slaves) == 1 else document
 
-    def _each(self, agents: Iterable[Agent], ask: Callable[[Agent], _T]) -> dict[str, _T | None]:
+    def _each(self, agents: Iterable[_A], ask: Callable[[_A], _T]) -> dict[str, _T | None]:
         asked = list(agents)
 
-        def safely(agent: Agent) -> _T | None:
+        def safely(agent: _A) -> _T | None:
             try:
                 return ask(agent)
             except MesosGpuError as error:

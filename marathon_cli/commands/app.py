@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from marathon_cli.clients.mesos import Cluster
     from marathon_cli.document.check import Source
     from mesos_gpu.marathon.definitions.app_settings import AppRules
-    from mesos_gpu.mesos.clients.agents import Agent
+    from mesos_gpu.marathon.matching.machines import Machine
 
 ASKED = 8
 """How many agents with GPUs are asked for an image whose name says nothing."""
@@ -374,28 +374,31 @@ def kill(console: Console, name: str, host: str | None, and_scale: bool, wipe: b
 def caution(marathon: Marathon, app: Mapping[str, Any], say: Callable[[str], None]) -> None:
     """Say what is likely to surprise about an app that is about to be sent. Raises nothing: it is advice."""
     from marathon_cli.clients.mesos import Cluster
+    from mesos_gpu.marathon.why.request import rules_shown
     from mesos_gpu.marathon.why.warnings import may_lack_driver, warnings
 
-    agents: list[Agent] | None = None
+    agents: list[Machine] | None = None
     brings_driver: bool | None = None
+    config: Mapping[str, Any] = {}
     try:
+        config = marathon.config()
         cluster = Cluster(marathon.mesos())
     except MesosGpuError:
         cluster = None
     if cluster is not None:
         try:
-            agents = cluster.agents()
+            agents = cluster.machines()
             if image := may_lack_driver(app):
                 brings_driver = _brings_driver(cluster, agents, image)
         except MesosGpuError:
             pass
         finally:
             cluster.close()
-    for sentence in warnings(app, agents, brings_driver=brings_driver):
+    for sentence in warnings(app, agents, rules_shown(config, {}), brings_driver=brings_driver):
         say(f"warning: {sentence}")
 
 
-def _brings_driver(cluster: Cluster, agents: Sequence[Agent], image: str) -> bool | None:
+def _brings_driver(cluster: Cluster, agents: Sequence[Machine], image: str) -> bool | None:
     """Return whether an image asks for the driver, as an agent that keeps it says; None where none does."""
     from mesos_gpu.images.reference import ImageReference
 
@@ -406,7 +409,7 @@ def _brings_driver(cluster: Cluster, agents: Sequence[Agent], image: str) -> boo
 
     try:
         wanted = short(image)
-        for kept in cluster.images([agent for agent in agents if agent.gpus][:ASKED]).values():
+        for kept in cluster.images([agent for agent in agents if agent.total.gpus][:ASKED]).values():
             for one in kept:
                 if "nvidia_driver" in one and short(str(one.get("reference"))) == wanted:
                     return bool(one["nvidia_driver"])

@@ -14,9 +14,8 @@ from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import MesosGpuError
 
 if TYPE_CHECKING:
-    from mesos_gpu.marathon.why.fragments import Fragment
+    from mesos_gpu.marathon.why.fragments import Fragment, Remainder
     from mesos_gpu.marathon.why.moves import Gain
-    from mesos_gpu.marathon.why.remainders import Remainder
 
 
 _COLUMNS = (Column("AGENT"), Column("FREE", number=True), Column("UNUSABLE", number=True), Column("FOR WANT OF"))
@@ -36,10 +35,9 @@ def fragments(console: Console) -> None:
     """
     from marathon_cli.clients.marathon import Jobs, Pods
     from mesos_gpu.marathon.why.fragments import fragments as found_on
-    from mesos_gpu.marathon.why.fragments import sizes_of
+    from mesos_gpu.marathon.why.fragments import parts_of, remainders, sizes_of
     from mesos_gpu.marathon.why.moves import movable_of, plan_moves
-    from mesos_gpu.marathon.why.remainders import parts_of, remainders
-    from mesos_gpu.mesos.clients.agents import names, read_agent
+    from mesos_gpu.marathon.why.request import spec_of
 
     marathon = console.marathon()
     apps = marathon.apps(tasks=True)
@@ -52,13 +50,14 @@ def fragments(console: Console) -> None:
         jobs = []
     cluster = Cluster(marathon.mesos())
     try:
-        slaves = cluster.slaves()
+        machines = cluster.machines()
     finally:
         cluster.close()
-    agents = [read_agent(slave) for slave in slaves]
-    called, sizes = names(agents), sizes_of(mix, jobs)
-    found, cards = found_on(agents, sizes), remainders(slaves, parts_of(mix))
-    gains = plan_moves(agents, sizes, movable_of(apps))
+    specs = [spec_of(document) for document in mix]
+    called = {str(machine.id): machine.called for machine in machines}
+    sizes = sizes_of(specs, jobs)
+    found, cards = found_on(machines, sizes), remainders(machines, parts_of(specs))
+    gains = plan_moves(machines, sizes, movable_of(apps))
     if not sizes and found:
         say("nothing asks for GPUs, so of none that is free is it known that nothing could use it")
     documents = [*_whole(found, called), *_cards(cards, called)]
@@ -85,8 +84,8 @@ def suggested(gains: Sequence[Gain], called: Mapping[str, str]) -> list[str]:
 
 
 def _rows(found: Sequence[Fragment], cards: Sequence[Remainder], called: Mapping[str, str]) -> list[list[object]]:
+    from mesos_gpu.marathon.why.fragments import CARD_CAUSES as OF_CARDS
     from mesos_gpu.marathon.why.fragments import CAUSES
-    from mesos_gpu.marathon.why.remainders import CAUSES as OF_CARDS
 
     rows: list[list[object]] = [
         [called[one.agent_id], one.free, one.stranded, ", ".join(CAUSES[cause] for cause in one.causes) or "---"]

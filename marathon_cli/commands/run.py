@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from marathon_cli.clients.event_stream import EventStream
-from marathon_cli.clients.marathon import Apps
+from marathon_cli.clients.marathon import Apps, Marathon
 from marathon_cli.clients.mesos import Mesos
 from marathon_cli.commands.task_exec import DETACHED, UNKNOWN, container_of, find_task
 from marathon_cli.console.console import Console, pass_console
@@ -31,7 +31,6 @@ from marathon_cli.screen.arguments import Number, Whole, WholeGpus
 from marathon_cli.screen.output import say
 from marathon_cli.show.pulls import PullWatch
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
-from mesos_gpu.mesos.clients.agents import read_agent
 
 _KNOWN = ("cpu", "memory", "ephemeral-storage", GPU, ALPHA, GPU_MEM)
 
@@ -388,7 +387,7 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
                 ours = False  # somebody else's app of that name is not ours to remove
                 raise
             trace.mark("asked for")
-            _warn(mesos, document(order))  # now, while its task is being started
+            _warn(marathon, mesos, document(order))  # now, while its task is being started
             task = one.task(options["timeout"], running=order.hold)
             pulls.close()
             if order.hold:
@@ -410,15 +409,18 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
                 say(told)
 
 
-def _warn(mesos: Mesos, app: Mapping[str, Any]) -> None:
+def _warn(marathon: Marathon, mesos: Mesos, app: Mapping[str, Any]) -> None:
     """Say that no agent could ever run an app; it waits, for there may be another one soon."""
+    from mesos_gpu.marathon.matching.machines import read_machines
+    from mesos_gpu.marathon.why.request import rules_shown
     from mesos_gpu.marathon.why.warnings import about_place
 
     try:
-        agents = [read_agent(slave) for slave in mesos.slaves()]
+        config = marathon.config()
+        agents = read_machines(mesos.slaves())
     except MesosGpuError:
         return
-    for sentence in about_place(app, agents) if agents else ():
+    for sentence in about_place(app, agents, rules_shown(config, {})) if agents else ():
         say(f"warning: {sentence}")
 
 

@@ -27,7 +27,7 @@ from mesos_gpu.marathon.definitions.app_ids import canonical_id
 
 if TYPE_CHECKING:
     from mesos_gpu.marathon.why.answer import Answer
-    from mesos_gpu.marathon.why.judge import Verdict
+    from mesos_gpu.marathon.why.verdict import Verdict
 
 
 _COLUMNS = (Column("AGENT"), Column("NOW"), Column("EVER"), Column("WHAT IT LACKS"))

@@ -24,7 +24,7 @@ from mesos_gpu.marathon.decisions.launching import next_launch_s
 from mesos_gpu.marathon.definitions.app import AppRules
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
-from mesos_gpu.marathon.matching.placing import MODEL
+from mesos_gpu.marathon.matching.placement_demand import MODEL
 from mesos_gpu.marathon.state import actions as marathon_actions
 from mesos_gpu.marathon.state import events as marathon_events
 from mesos_gpu.marathon.state.settings import Settings as MarathonSettings

@@ -16,18 +16,23 @@ from mesos_gpu.errors import BadInput, InvalidApp, MesosGpuError, Problem
 from mesos_gpu.marathon.api.answers import read_object
 from mesos_gpu.marathon.api.mesos_door import credentials_of
 from mesos_gpu.marathon.definitions.app import AppRules, read_app
+from mesos_gpu.marathon.matching.machines import Machine
+from mesos_gpu.marathon.matching.matching import Rules
 from mesos_gpu.marathon.model.job import read_job
 from mesos_gpu.marathon.why.problems import app_problems, job_problems, pod_problems
 from mesos_gpu.marathon.why.warnings import warnings
-from mesos_gpu.mesos.clients.agents import Agent
 from mesos_gpu.process.http import json_response
 
 
 class AdviceApi(Struct, frozen=True):
-    """The handler. `agents` asks the master for all of them, as the user of these credentials."""
+    """The handler. `agents` asks the master for all of them, as the user of these credentials.
+
+    `matching` is how this Marathon matches offers.
+    """
 
     rules: Callable[[], AppRules]
-    agents: Callable[[str | None], Awaitable[Sequence[Agent]]]
+    agents: Callable[[str | None], Awaitable[Sequence[Machine]]]
+    matching: Callable[[], Rules]
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer with `problems` (path, message, advice) and `warnings` of `document`, an app, pod or job by `kind`."""
@@ -38,14 +43,15 @@ class AdviceApi(Struct, frozen=True):
         problems = _PROBLEMS[kind](document, self.rules())
         said: list[str] = []
         if kind == "app" and not problems and isinstance(document, dict):
-            said = warnings(read_app(document, self.rules()), await self._known(credentials_of(request)))
+            agents = await self._known(credentials_of(request))
+            said = warnings(read_app(document, self.rules()), agents, self.matching())
         shown = [
             {"path": path_of(one), "message": one.message, **({"advice": one.suggestion} if one.suggestion else {})}
             for one in dict.fromkeys(problems)
         ]
         return json_response({"problems": shown, "warnings": said})
 
-    async def _known(self, credentials: str | None) -> Sequence[Agent] | None:
+    async def _known(self, credentials: str | None) -> Sequence[Machine] | None:
         try:
             return await self.agents(credentials)
         except MesosGpuError:

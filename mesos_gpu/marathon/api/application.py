@@ -80,7 +80,7 @@ def make_api(
         )
     )
     why = WhyApi(scheduler, door, info, smallest)
-    advice = AdviceApi(lambda: scheduler.settings.rules, why.agents)
+    advice = AdviceApi(lambda: scheduler.settings.rules, why.agents, why.rules)
     app.add_routes(browsers.routes())
     app.add_routes(PageApi(door, why, advice).routes())
     return app

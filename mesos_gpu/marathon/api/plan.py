@@ -17,9 +17,9 @@ from mesos_gpu.errors import BadInput, BadResources, Unavailable
 from mesos_gpu.marathon.api.answers import flag, read_object
 from mesos_gpu.marathon.api.mesos_door import MesosDoor, credentials_of
 from mesos_gpu.marathon.engine.scheduler import Scheduler
+from mesos_gpu.marathon.matching.machines import Machine, headroom_of, read_machine
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.rehearsal.foresight import QUANTILES, foresee
-from mesos_gpu.marathon.rehearsal.machines import Machine, headroom_of, read_machine
 from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, Wait, rehearse
 from mesos_gpu.marathon.rehearsal.stage import Start
 from mesos_gpu.marathon.state.events import Event, PutApps, PutGroup, PutJob, PutPod, StartRun

@@ -21,18 +21,18 @@ from mesos_gpu.marathon.api.plan import PlanApi
 from mesos_gpu.marathon.decisions.blockers import blockers
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
 from mesos_gpu.marathon.engine.scheduler import Scheduler
+from mesos_gpu.marathon.matching.machines import Machine, headroom_of, limits_of, read_machines
+from mesos_gpu.marathon.matching.matching import Rules
 from mesos_gpu.marathon.rehearsal.advising import advise
-from mesos_gpu.marathon.rehearsal.machines import headroom_of, limits_of, read_machine
 from mesos_gpu.marathon.rehearsal.scene import Scene
 from mesos_gpu.marathon.views.pod_views import pod_status
 from mesos_gpu.marathon.views.views import app_view, deployment_view, queue_view
 from mesos_gpu.marathon.why.answer import answer
 from mesos_gpu.marathon.why.change import Change
-from mesos_gpu.marathon.why.facts import Judging, of_app
+from mesos_gpu.marathon.why.facts import Judging, Situation, of_app
 from mesos_gpu.marathon.why.failure import pod_document
-from mesos_gpu.marathon.why.situation import Situation
-from mesos_gpu.marathon.why.wish import wish_of
-from mesos_gpu.mesos.clients.agents import Agent, names, read_agent, tasks_in
+from mesos_gpu.marathon.why.request import Request
+from mesos_gpu.mesos.clients.agents import tasks_in
 from mesos_gpu.process.http import json_response
 
 KEPT_S = 15.0
@@ -77,8 +77,7 @@ class SmallestApi:
     async def _found(self, app_id: str, asked: Mapping[str, Any], credentials: str | None) -> Change | None:
         agents, roles = await self._plans.around(asked, credentials)
         try:
-            machines = [read_machine(agent) for agent in agents]
-            called = names([read_agent(agent) for agent in agents])
+            machines = read_machines(agents)
             headroom, limits = headroom_of(roles), limits_of(roles)
         except (BadResources, ValueError, TypeError, LookupError, AttributeError) as error:
             raise BadInput(
@@ -86,7 +85,7 @@ class SmallestApi:
             ) from None
         async with self._turn:
             state, moment = self._scheduler.state, self._scheduler.moment()
-            scene = Scene(state, machines, self._scheduler.settings, moment, headroom, limits, called)
+            scene = Scene(state, machines, self._scheduler.settings, moment, headroom, limits)
             return await asyncio.to_thread(advise, scene, app_id)
 
 
@@ -116,13 +115,13 @@ class WhyApi:
             document = pod_document(spec.document, pod_status(state, spec, moment, cards=True))
         else:
             document = app_view(state, spec, {"counts", "deployments", "tasks", "lastTaskFailure", "gpuCards"}, moment)
-        wish = wish_of(document)
+        request = Request(spec, app_id)
         deployments = [
             {**deployment_view(state, d), "blockers": blockers(state, d)} for d in state.deployments.values()
         ]
-        known = of_app(document, wish, queued, deployments)
+        known = of_app(document, request, queued, deployments)
         known["takes_gpu_offers"] = "gpu_resources" in (self._info()["marathon_config"].get("features") or ())
-        if queued is None and not wish.shares:
+        if queued is None and spec.largest_share is None:
             return Situation(**known)
         try:
             agents, roles = await asyncio.gather(self.agents(credentials), self._roles(credentials))
@@ -130,7 +129,7 @@ class WhyApi:
             return Situation(**known, agents_known=False)
         if queued is None:
             return Situation(**known, agents=agents, roles=roles)
-        judging = Judging.of(document, wish, queued, agents)
+        judging = Judging.of(document, request, self.rules(), agents)
         apps: dict[str, str] = {
             i.shown_task_id: i.app_id for i in state.instances.values() if i.shown_task_id is not None
         }
@@ -145,11 +144,16 @@ class WhyApi:
             change = None
         return Situation(**known, **judging.fields(), roles=roles, ordered_change=change)
 
-    async def agents(self, credentials: str | None) -> list[Agent]:
+    def rules(self) -> Rules:
+        """Return how this Marathon matches offers."""
+        settings, region = self._scheduler.settings, self._scheduler.state.region
+        return Rules(settings.gpu_behaviour, settings.roles_behaviour, region, knows_region=True)
+
+    async def agents(self, credentials: str | None) -> list[Machine]:
         """Return all agents, as the user of these credentials may see them. Raises Unavailable."""
         shown = await self._door.ask(self._door.master("slaves"), credentials)
         found = await asyncio.gather(*(self._exact(document, credentials) for document in shown.get("slaves") or []))
-        return sorted(map(read_agent, found), key=lambda agent: (agent.hostname, agent.address, agent.id))
+        return read_machines(found)
 
     async def _exact(self, document: dict[str, Any], credentials: str | None) -> dict[str, Any]:
         """Return an agent with what is used of each role: masters of Mesos show it when asked for one agent alone."""

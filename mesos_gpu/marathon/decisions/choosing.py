@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching.linking import sets_of, with_links
+from mesos_gpu.marathon.matching.nvlink import sets_of, with_links
 from mesos_gpu.marathon.matching.offers import Offer
-from mesos_gpu.marathon.matching.placing import (
+from mesos_gpu.marathon.matching.placement_demand import (
     POLICY_LABEL,
     asks_for_gpus,
     demand,

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from mesos_gpu.marathon.decisions import lifecycle, suspending
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready
-from mesos_gpu.marathon.matching import parts_first
+from mesos_gpu.marathon.matching import share_scheduling
 from mesos_gpu.marathon.matching.gpu_shares import parts_of
 from mesos_gpu.marathon.model.instances import ASKED, AWAY, Task
 from mesos_gpu.marathon.state.draft import Draft
@@ -58,7 +58,7 @@ def place_first(draft: Draft, opened: Sequence[OpenOffer], ready: Ready) -> floa
     asks = {
         app_id: ask
         for app_id in draft.singular_apps()
-        if (ask := parts_first.high_share(draft.app(app_id))) is not None
+        if (ask := share_scheduling.high_share(draft.app(app_id))) is not None
     }
     if not asks:
         return inf
@@ -103,10 +103,10 @@ def _kept_on(draft: Draft, agent_id: AgentId, asks: Mapping[str, ShareAsk]) -> d
             continue
         taker = task.suspended_for
         if taker is not None and taker in asks and _lately(task, draft.now_s):
-            parts = parts_first.sharer(instance, task, spec).parts
+            parts = share_scheduling.sharer(instance, task, spec).parts
             given.setdefault(taker, []).append((parts, task.away))
         elif instance.app_id in asks:
-            had.setdefault(instance.app_id, []).append(parts_first.sharer(instance, task, spec).parts)
+            had.setdefault(instance.app_id, []).append(share_scheduling.sharer(instance, task, spec).parts)
     found = {}
     for app_id, each in given.items():
         if draft.waiting.has_app(app_id):
@@ -132,7 +132,7 @@ def parts_held(draft: Draft) -> dict[AgentId, Parts]:
         if task is None or spec is None or spec.is_pod or not task.cards or not (instance.active and instance.wanted):
             continue
         if not task.suspension and task.id not in draft.kills:
-            found.setdefault(task.agent_id, []).append(parts_first.sharer(instance, task, spec).parts)
+            found.setdefault(task.agent_id, []).append(share_scheduling.sharer(instance, task, spec).parts)
     return {agent_id: _together(each) for agent_id, each in found.items()}
 
 

@@ -17,12 +17,12 @@ from mesos_gpu.marathon.decisions.giving_way import Parts, give_way, parts_held
 from mesos_gpu.marathon.decisions.using import OpenOffer, Ready, matched, placed_instances, task_of
 from mesos_gpu.marathon.definitions.ports import PortWish, take_ports
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching import asks, parts_there
+from mesos_gpu.marathon.matching import queue_requests, share_scheduling
 from mesos_gpu.marathon.matching.constraints import all_fulfilled
-from mesos_gpu.marathon.matching.linking import with_links
 from mesos_gpu.marathon.matching.matching import Match, Pool, Refusal, accepted_roles, pool_of
+from mesos_gpu.marathon.matching.nvlink import with_links
 from mesos_gpu.marathon.matching.offers import Offer
-from mesos_gpu.marathon.matching.placing import MODEL, demand, machine, model
+from mesos_gpu.marathon.matching.placement_demand import MODEL, demand, machine, model
 from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.marathon.model.instances import ASKED, INACTIVE, Instance, Phase, Task
@@ -131,8 +131,8 @@ class Look:
         rank = rank_of(
             since_s, spec.priority, share, aging_s=settings.priority_aging_s, fair_s=settings.priority_aging_s / 2
         )
-        found = asks.ask(spec, len(self._ready[app_id]), rank, self._demand(spec), self._where(spec, free))
-        together = self._together(spec, found, free, tasks) if asks.clusters(spec) else None
+        found = queue_requests.ask(spec, len(self._ready[app_id]), rank, self._demand(spec), self._where(spec, free))
+        together = self._together(spec, found, free, tasks) if queue_requests.clusters(spec) else None
         return found if together is None else replace(found, machines=together)
 
     def _together(
@@ -143,7 +143,7 @@ class Look:
         ending = (task for task in tasks if task.ending)
         able = (task for task in tasks if task.ends_s is not None or task.preemptible)
         stages = (free, with_ended(free, ending), with_ended(free, able))
-        return asks.one_cluster(spec, asked, stages, {**places, **self._offers})
+        return queue_requests.one_cluster(spec, asked, stages, {**places, **self._offers})
 
     def _demand(self, spec: RunSpec) -> Demand:
         alike = spec.alike
@@ -199,21 +199,23 @@ class Look:
         self, name: str, offer: Offer, spec: RunSpec, roles: tuple[Role, ...], reasons: tuple[Reason, ...]
     ) -> bool:
         """Return whether an app may go to an offer once tasks have ended there. No end is known to give parts back."""
-        if not asks.PASSES.issuperset(reasons):
+        if not queue_requests.PASSES.issuperset(reasons):
             return False
         if spec.largest_share is None or Reason.INSUFFICIENT_GPUS not in reasons:
             return True
         return self._has_parts(name, offer, spec, roles)
 
     def _has_parts(self, name: str, offer: Offer, spec: RunSpec, roles: tuple[Role, ...], members: int = 1) -> bool:
-        return parts_there.offered(spec, self._pool(name, offer, self._left(name), roles), offer.attributes, members)
+        return share_scheduling.has_shares(
+            spec, self._pool(name, offer, self._left(name), roles), offer.attributes, members
+        )
 
     def _may_have_parts(self, spec: RunSpec, there: Task) -> bool:
         if spec.largest_share is None:
             return True
         if self._parts is None:
             self._parts = parts_held(self._draft)
-        return parts_there.not_offered(spec, there.attributes, self._parts.get(there.agent_id, {}))
+        return share_scheduling.may_have_shares(spec, there.attributes, self._parts.get(there.agent_id, {}))
 
     def _in_vain(self, kept: Promise | None) -> bool:
         """Return whether members of a gang would not find their parts beside one another on what was given back.
@@ -307,12 +309,12 @@ class Look:
             known = None if ending else before.get(instance.id)
             if known is None or not known.of(instance, spec, needed):
                 gives = suspending.given_back(task, needed)
-                runs = asks.running(instance, task, spec, name, gives, now_s=draft.now_s, ending=ending)
+                runs = queue_requests.running(instance, task, spec, name, gives, now_s=draft.now_s, ending=ending)
                 known = Seen(instance, spec, needed, replace(runs, preemptible=False) if task.away else runs)
             if not ending and known.lasts:
                 seen[instance.id] = known
             found.append(known.running if known.running.machine == name else known.at(name))
-        self._shares, draft.seen = asks.role_shares(held), seen
+        self._shares, draft.seen = queue_requests.role_shares(held), seen
         for task, spec, _ in draft.freed:
             name = self._names.get(str(task.agent_id), str(task.agent_id))
             found.append(Running(f"was {task.id}", name, self._demand(spec), draft.now_s + 1.0, ending=True))

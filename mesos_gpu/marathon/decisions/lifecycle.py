@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from mesos_gpu.marathon.decisions import residency
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.definitions.timestamps import timestamp
-from mesos_gpu.marathon.matching.asks import grace_s
+from mesos_gpu.marathon.matching.queue_requests import grace_s
 from mesos_gpu.marathon.model.instances import Cause, Goal, Instance, Phase, Task, moved
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.model.task_ids import new_instance_id

@@ -36,7 +36,7 @@ from mesos_gpu.marathon.decisions.progress import settle
 from mesos_gpu.marathon.decisions.roles import ask_for_roles
 from mesos_gpu.marathon.decisions.run_limits import ends_s, run_limits
 from mesos_gpu.marathon.decisions.updates import reconcile, start_timeout_s, take_status, watch
-from mesos_gpu.marathon.matching.parts_first import high_share
+from mesos_gpu.marathon.matching.share_scheduling import high_share
 from mesos_gpu.marathon.model.instances import COMING_UP, Cause, Phase, moved
 from mesos_gpu.marathon.model.task_ids import instance_of
 from mesos_gpu.marathon.state.accounting import account, take_measured

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.decisions import lifecycle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching import parts_first
+from mesos_gpu.marathon.matching import share_scheduling
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model import asking
@@ -62,13 +62,13 @@ def gives_gpus(spec: RunSpec) -> bool:
 def for_high_shares(draft: Draft) -> None:
     """Have parts of shared GPUs put away for apps of high priority that wait for such parts."""
     for app_id in draft.singular_apps() if draft.subscribed else ():
-        ask = parts_first.high_share(draft.app(app_id))
+        ask = share_scheduling.high_share(draft.app(app_id))
         if ask is None or _comes(draft, app_id):
             continue
         entry = draft.queue.get(app_id)
         if entry is None or draft.now_s < entry.since_s + OFFERED_S:
             continue  # another machine with room may be offered yet
-        for name in parts_first.victims(ask, _lacking_parts(draft, entry), list(_sharers(draft))):
+        for name in share_scheduling.victims(ask, _lacking_parts(draft, entry), list(_sharers(draft))):
             instance = draft.instances[name]
             if instance.task is not None:
                 suspend(draft, instance, instance.task, app_id)
@@ -94,8 +94,8 @@ def _sharers(draft: Draft) -> Iterator[Sharer]:
         rest_s = asking.SILENT_S if silent else IN_VAIN_S
         rested = not task.suspension_s or draft.now_s >= task.suspension_s + rest_s
         free = not task.suspension and task.id not in draft.kills
-        if rested and free and task.cards and parts_first.gives_part(spec):
-            yield parts_first.sharer(instance, task, spec)
+        if rested and free and task.cards and share_scheduling.gives_part(spec):
+            yield share_scheduling.sharer(instance, task, spec)
 
 
 def _comes(draft: Draft, taker: str) -> bool:
@@ -126,8 +126,8 @@ def heard(draft: Draft, instance: Instance, message: str) -> None:
         _not_suspended(draft, instance, task, message.removeprefix(NOT_SUSPENDED))
     elif message.startswith(RESUMED) and task.suspension:
         _publish(draft, "instance_resumed_event", instance, task)
-        cards = parts_first.cards_after(task, message)
-        whole = parts_first.whole_after(task, message)
+        cards = share_scheduling.cards_after(task, message)
+        whole = share_scheduling.whole_after(task, message)
         back = replace(task, suspended_for=None, cards=cards, whole_cards=whole, refusal=None)
         _put(draft, instance, back, "")
     elif message.startswith(NOT_RESUMED) and task.away:
@@ -231,7 +231,7 @@ def _unanswered(draft: Draft, instance: Instance, task: Task) -> None:
 def matters(state: Books) -> bool:
     """Return whether time matters to what is, or may be, suspended for something that waits."""
     asked = any(one.task is not None and one.task.suspension for one in state.instances.values())
-    return asked or any(parts_first.high_share(state.app(app_id)) for app_id in state.singular)
+    return asked or any(share_scheduling.high_share(state.app(app_id)) for app_id in state.singular)
 
 
 def due_s(task: Task, now_s: float) -> float:

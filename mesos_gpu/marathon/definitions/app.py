@@ -25,6 +25,7 @@ INVALID_JSON = "Invalid JSON"
 """The first stage, about single values; the second, about the whole app, is InvalidApp's default."""
 
 unknown_keys = APP.unknown_keys
+_ANY_RULES = AppRules()
 _NEVER_REPLACED = "disabled"
 _RESIDENCY = {"relaunchEscalationTimeoutSeconds": 3600, "taskLostBehavior": "WAIT_FOREVER"}
 
@@ -50,6 +51,16 @@ def read_app(document: object, rules: AppRules, *, base: str = "/") -> dict[str,
     canonical = APP.with_defaults(app)
     _complete(canonical, rules)
     _refuse(problem for rule in (*RULES, *PORT_RULES) for problem in rule(canonical, rules))
+    return canonical
+
+
+def app_as_shown(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the canonical form of an app that a Marathon shows, whichever it is: nothing is checked."""
+    app = APP.clean(document)
+    app.setdefault("id", "")
+    modernise(app, _ANY_RULES)
+    canonical = APP.with_defaults(app)
+    _complete(canonical, _ANY_RULES)
     return canonical
 
 

@@ -39,6 +39,13 @@ def read_pod(document: object, rules: AppRules, *, base: str = "/") -> Document:
     return definition
 
 
+def pod_as_shown(document: Mapping[str, Any]) -> Document:
+    """Return the definition of the RunSpec of a pod that a Marathon shows, whichever it is: nothing is checked."""
+    cleaned = POD.clean(document)
+    scheduling = cleaned.get("scheduling", {})
+    return run_definition(_with_computed_defaults(POD.with_defaults(cleaned), scheduling, AppRules(), "/"))
+
+
 def run_definition(pod: Mapping[str, Any]) -> Document:
     """Return a canonical pod as the definition of a RunSpec."""
     scheduling, containers = pod["scheduling"], pod["containers"]

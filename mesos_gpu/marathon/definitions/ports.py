@@ -77,11 +77,9 @@ def take_ports(
     offered = [r for role in roles for r in usable if r.name == "ports" and r.role == role]
     everything = merge_ranges(tuple(range_ for r in offered if isinstance(r.amount, tuple) for range_ in r.amount))
     fixed = [wish.number for wish in asked if wish.number is not None]
-    if len(set(fixed)) != len(fixed) or not all(_contains(everything, port) for port in fixed):
-        return None
     size = sum(end - begin + 1 for begin, end in everything)
     loose = sum(wish.on_host for wish in asked) - len(fixed)
-    if size - len(fixed) < loose:
+    if size < loose + len(fixed) or (fixed and _missing(fixed, everything)):
         return None
     rest: list[int] = []
     start = pick % size if size else 0
@@ -102,6 +100,24 @@ def take_ports(
             taken.append(resource.of_amount(merge_ranges(mine)))
             missing -= {port for port, _ in mine}
     return chosen, Resources(taken)
+
+
+def offered_ports(usable: Resources, roles: Sequence[Role]) -> Ranges:
+    """Return the ports that a task that accepts these roles may take."""
+    offered = (r.amount for r in usable if r.name == "ports" and r.role in roles)
+    return merge_ranges(tuple(range_ for amount in offered if isinstance(amount, tuple) for range_ in amount))
+
+
+def missing_ports(asked: Sequence[PortWish], offered: Ranges) -> tuple[tuple[int, ...], int]:
+    """Return which requested port numbers are not offered or requested twice, and how many other ports are missing."""
+    size = sum(end - begin + 1 for begin, end in offered)
+    numbers = _missing([wish.number for wish in asked if wish.number is not None], offered)
+    return numbers, max(0, sum(wish.on_host for wish in asked) - size)
+
+
+def _missing(fixed: Sequence[int], offered: Ranges) -> tuple[int, ...]:
+    """Return which numbers are not offered, or requested twice."""
+    return tuple(sorted({port for port in fixed if not _contains(offered, port) or fixed.count(port) > 1}))
 
 
 LOCAL_PORT_MIN, LOCAL_PORT_MAX = 10000, 20000

@@ -81,6 +81,11 @@ class RunSpec(Struct, frozen=True, dict=True):
         return tuple((name, milli(self.document[name]), milli(beside.get(name, 0))) for name in _SCALARS)
 
     @cached_property
+    def asked(self) -> Mapping[str, int]:
+        """Return how much an instance takes of each scalar resource with its executor, in thousandths; none of 0."""
+        return {name: own + beside for name, own, beside in self.scalars if own + beside}
+
+    @cached_property
     def ports(self) -> tuple[PortWish, ...]:
         """Return the ports that it asks for."""
         return wishes(self.document)

@@ -9,10 +9,11 @@ from typing import Any
 
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.marathon.engine.scheduler import Scheduler
+from mesos_gpu.marathon.matching.machines import read_machines
 from mesos_gpu.marathon.model.measuring import Look, Wanted, measured, wanted
 from mesos_gpu.marathon.model.usage import Reading
 from mesos_gpu.marathon.state.events import Measured
-from mesos_gpu.marathon.why.figures import figures
+from mesos_gpu.marathon.why.fragments import figures
 from mesos_gpu.mesos.ids import AgentId, TaskId
 
 log = logging.getLogger(__name__)
@@ -103,9 +104,9 @@ class Sampler:
         """Look once at which free GPUs nothing that this Marathon is asked for could use."""
         state = self._scheduler.state
         try:
-            slaves = await self._slaves()
+            machines = read_machines(await self._slaves())
         except MesosGpuError:
             return  # the figures stay as they are; that the master is away is said elsewhere
-        apps = [spec.document.get("pod", spec.document) | {"instances": spec.instances} for spec in state.apps()]
+        specs = list(state.apps())
         jobs = [job.definition for job in state.jobs.values()]
-        self._scheduler.metrics.measured |= await asyncio.to_thread(figures, slaves, apps, jobs)
+        self._scheduler.metrics.measured |= await asyncio.to_thread(figures, machines, specs, jobs)

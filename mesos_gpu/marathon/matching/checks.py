@@ -1,4 +1,4 @@
-"""An app's checks as Mesos messages, and where Marathon's own checks go.
+"""The checks of apps and pods as Mesos messages, and where Marathon's own checks go. Those of pods the executor runs.
 
 Source: Marathon core/health/HealthCheck.scala, core/readiness/ReadinessCheckExecutor.scala.
 """
@@ -183,3 +183,36 @@ def _inside_port(app: Mapping[str, Any], ports: Sequence[int | None], check: Map
     given = ports[index] if index < len(ports) else None
     inside = asked[index].inside_port if index < len(asked) else 0
     return inside or given or 0
+
+
+def pod_health_check(check: Mapping[str, Any], ports: Mapping[str, int]) -> Document:
+    """Return Mesos' HealthCheck. `ports` are those of the container's endpoints by name, as seen in the pod."""
+    document: Document = {
+        "delay_seconds": float(check["delaySeconds"]),
+        "interval_seconds": float(check["intervalSeconds"]),
+        "timeout_seconds": float(check["timeoutSeconds"]),
+        "consecutive_failures": check["maxConsecutiveFailures"],
+        "grace_period_seconds": float(check["gracePeriodSeconds"]),
+    }
+    if "http" in check:
+        http = check["http"]
+        asked = {"port": ports[http["endpoint"]], "scheme": http["scheme"].lower(), "path": http.get("path", "/")}
+        return {**document, "type": "HTTP", "http": asked}
+    if "tcp" in check:
+        return {**document, "type": "TCP", "tcp": {"port": ports[check["tcp"]["endpoint"]]}}
+    return {**document, "type": "COMMAND", "command": command_of(check["exec"]["command"])}
+
+
+def pod_check(check: Mapping[str, Any], ports: Mapping[str, int]) -> Document:
+    """Return Mesos' CheckInfo. `ports` as for `pod_health_check`."""
+    document: Document = {
+        "delay_seconds": float(check["delaySeconds"]),
+        "interval_seconds": float(check["intervalSeconds"]),
+        "timeout_seconds": float(check["timeoutSeconds"]),
+    }
+    if "http" in check:
+        http = {"port": ports[check["http"]["endpoint"]], "path": check["http"].get("path", "/")}
+        return {**document, "type": "HTTP", "http": http}
+    if "tcp" in check:
+        return {**document, "type": "TCP", "tcp": {"port": ports[check["tcp"]["endpoint"]]}}
+    return {**document, "type": "COMMAND", "command": {"command": command_of(check["exec"]["command"])}}

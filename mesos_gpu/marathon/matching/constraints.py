@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import InvalidOperation
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mesos_gpu.marathon.definitions.patterns import like
 from mesos_gpu.marathon.matching.offers import number_text
-from mesos_gpu.marathon.model.instances import Instance, Task
+
+if TYPE_CHECKING:
+    from mesos_gpu.marathon.model.instances import Instance, Task
 
 _HOST_FIELDS = ("hostname", "@hostname")
-_FAULT_DOMAIN = ("@region", "@zone")
+FAULT_DOMAIN = ("@region", "@zone")
+"""Fields of constraints by which an app chooses its region itself."""
 
 
 class Place(Protocol):
@@ -36,6 +39,14 @@ class Place(Protocol):
     @property
     def attributes(self) -> tuple[tuple[str, str], ...]:
         """Its attributes as text."""
+
+
+class Placed(Protocol):
+    """An instance of an app, as constraints count it: by its task."""
+
+    @property
+    def task(self) -> Task | None:
+        """Its task, if it has one."""
 
 
 def fulfilled(constraint: Sequence[str], place: Place, placed: Sequence[Task], instances: int) -> bool:
@@ -66,7 +77,7 @@ def fulfilled(constraint: Sequence[str], place: Place, placed: Sequence[Task], i
 def all_fulfilled(
     constraints: Sequence[Sequence[str]],
     place: Place,
-    placed: Sequence[Instance],
+    placed: Sequence[Placed],
     instances: int,
     home_region: str | None = None,
 ) -> bool:
@@ -74,10 +85,20 @@ def all_fulfilled(
 
     An app that names no region or zone stays in `home_region`, the master's, or where there are none.
     """
-    if place.region not in (None, home_region) and not any(c[0] in _FAULT_DOMAIN for c in constraints):
+    if not in_home_region(constraints, place, home_region):
         return False
-    tasks = sorted((i.task for i in placed if i.task is not None), key=lambda task: task.staged_at_s)
+    tasks = placed_tasks(placed)
     return all(fulfilled(constraint, place, tasks, instances) for constraint in constraints)
+
+
+def in_home_region(constraints: Sequence[Sequence[str]], place: Place, home_region: str | None) -> bool:
+    """Return whether an app may go to the region of an agent: to the master's, or its constraints choose."""
+    return place.region in (None, home_region) or any(c[0] in FAULT_DOMAIN for c in constraints)
+
+
+def placed_tasks(placed: Sequence[Placed]) -> list[Task]:
+    """Return the tasks of instances, oldest first."""
+    return sorted((i.task for i in placed if i.task is not None), key=lambda task: task.staged_at_s)
 
 
 def from_fullest(candidates: Sequence[Instance], constraints: Sequence[Sequence[str]], count: int) -> list[Instance]:
@@ -86,7 +107,8 @@ def from_fullest(candidates: Sequence[Instance], constraints: Sequence[Sequence[
     Each is taken from the fullest groups. Instances without a task are in no group and go first.
     """
     fields = [constraint[0] for constraint in constraints if constraint[1].upper() == "GROUP_BY"]
-    left, chosen = list(candidates), list[Instance]()
+    left = list(candidates)
+    chosen: list[Instance] = []
     if not fields:
         return left[:count]
     while left and len(chosen) < count:

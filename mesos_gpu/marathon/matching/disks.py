@@ -39,15 +39,25 @@ def take_volumes(volumes: Sequence[Mapping[str, Any]], free: Resources) -> tuple
     return tuple(taken[index] for index in range(len(volumes)))
 
 
+def largest_disk(volume: Mapping[str, Any], free: Resources) -> int:
+    """Return the size of the largest disk that a persistent volume could be made of, whatever its size."""
+    return max((amount for amount, _ in _suitable(volume["persistent"], free)), default=0)
+
+
+def _suitable(wish: Mapping[str, Any], free: Resources) -> list[tuple[int, Resource]]:
+    """Return the disks of the type and with the properties that a volume asks for, with their sizes."""
+    return [
+        (resource.amount, resource)
+        for resource in free
+        if resource.name == "disk" and isinstance(resource.amount, int)
+        if _kind(resource) == wish["type"] and resource.persistence_id is None and _suits(wish, resource)
+    ]
+
+
 def _take(wish: Mapping[str, Any], free: Resources) -> Resource | None:
     size, kind = milli(wish["size"]), wish["type"]
     limit = milli(wish["maxSize"]) if "maxSize" in wish else None
-    fitting = [
-        (resource.amount, resource)
-        for resource in free
-        if resource.name == "disk" and isinstance(resource.amount, int) and resource.amount >= size
-        if _kind(resource) == kind and resource.persistence_id is None and _suits(wish, resource)
-    ]
+    fitting = [(amount, resource) for amount, resource in _suitable(wish, free) if amount >= size]
     if kind == "mount":
         whole = [(amount, resource) for amount, resource in fitting if limit is None or amount <= limit]
         return min(whole, key=lambda pair: pair[0])[1] if whole else None

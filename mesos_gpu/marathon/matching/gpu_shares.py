@@ -73,6 +73,15 @@ def _take(
     return taken
 
 
+def free_memory(asks: Sequence[ShareAsk], usable: Resources, attributes: Sequence[tuple[str, str]]) -> tuple[int, ...]:
+    """Return the free GiB of each shared GPU that one of the requests could use, the most first."""
+    rooms: dict[int, int] = {}
+    for ask in asks:
+        for card, (gib, slices) in rooms_of(ask, usable, attributes).items():
+            rooms[card] = max(rooms.get(card, 0), gib if slices >= ask.weight else 0)
+    return tuple(sorted(rooms.values(), reverse=True))
+
+
 def rooms_of(ask: ShareAsk, resources: Resources, attributes: Sequence[tuple[str, str]]) -> dict[int, tuple[int, int]]:
     """Return the GiB and slices that an offer has of each card that an ask could use, whatever is free of it."""
     memory, slices = room_by_card(resources, GPU_MEM), room_by_card(resources, GPU_SLICES)

@@ -14,10 +14,10 @@ from mesos_gpu.marathon.definitions.app_settings import BRIDGE_NAME
 from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
 from mesos_gpu.marathon.definitions.ports import take_ports
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.checks import pod_check, pod_health_check
 from mesos_gpu.marathon.matching.environment import endpoint_variables, label_variables
 from mesos_gpu.marathon.matching.matching import Match, accepted_roles
 from mesos_gpu.marathon.matching.offers import Offer
-from mesos_gpu.marathon.matching.pod_checks import pod_check, pod_health_check
 from mesos_gpu.marathon.matching.taskinfo import (
     Document,
     effective_ports,

@@ -1,6 +1,7 @@
 """The TaskInfo that starts an instance.
 
-Source: Marathon's mesos/TaskBuilder.scala; Mesos src/master/validation.cpp says what a TaskInfo needs.
+Source: Marathon's mesos/TaskBuilder.scala, api/serialization/ContainerSerializer and
+core/externalvolume/impl/providers; Mesos src/master/validation.cpp says what a TaskInfo needs.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.marathon.definitions.app_settings import BRIDGE_NAME
+from mesos_gpu.marathon.definitions.external_rules import DRIVER, PREFIX
 from mesos_gpu.marathon.definitions.ports import wishes
 from mesos_gpu.marathon.definitions.runspec import RunSpec, task_name
 from mesos_gpu.marathon.matching.checks import general_check, health_check
 from mesos_gpu.marathon.matching.environment import task_environment
 from mesos_gpu.marathon.matching.matching import Match
 from mesos_gpu.marathon.matching.offers import Offer
-from mesos_gpu.marathon.matching.volumes import task_volumes
 from mesos_gpu.marathon.model.gangs import Membership
 from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo
 from mesos_gpu.mesos.ids import ExecutorId, TaskId
@@ -249,3 +250,34 @@ def linux_info(info: Mapping[str, Any]) -> Document:
 def labels_of(labels: Mapping[str, str]) -> Document:
     """Return labels as Mesos' Labels."""
     return {"labels": [{"key": key, "value": value} for key, value in sorted(labels.items())]}
+
+
+def task_volumes(volumes: Sequence[Mapping[str, Any]]) -> list[Document]:
+    """Return Mesos' Volumes of an app's volumes.
+
+    A volume of a secret is left out, as Marathon does without a plugin for secrets.
+    """
+    return [
+        _host(volume) if "hostPath" in volume else _external(volume)
+        for volume in volumes
+        if "hostPath" in volume or "external" in volume
+    ]
+
+
+def _host(volume: Mapping[str, Any]) -> Document:
+    return {"container_path": volume["containerPath"], "host_path": volume["hostPath"], "mode": volume["mode"]}
+
+
+def _external(volume: Mapping[str, Any]) -> Document:
+    external = volume["external"]
+    options = {**external["options"], **({f"{PREFIX}size": str(external["size"])} if "size" in external else {})}
+    parameters = [
+        {"key": key[len(PREFIX) :], "value": str(value).strip()}
+        for key, value in sorted(options.items())
+        if key.startswith(PREFIX) and key.lower() != DRIVER
+    ]
+    docker_volume: Document = {"driver": external["options"][DRIVER], "name": external["name"]}
+    if parameters:
+        docker_volume["driver_options"] = {"parameter": parameters}
+    source = {"type": "DOCKER_VOLUME", "docker_volume": docker_volume}
+    return {"container_path": volume["containerPath"], "mode": volume.get("mode", "RW"), "source": source}

@@ -6,14 +6,16 @@ state by the very functions that decide (scene.py). docs/do/plan.md says it in w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from fractions import Fraction
 
-from mesos_gpu.marathon.rehearsal.room import Room
+from mesos_gpu.marathon.matching.machines import of_quota
+from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.rehearsal.scene import Node, Scene
 from mesos_gpu.marathon.rehearsal.stage import End
 from mesos_gpu.marathon.rehearsal.steps import machines, steps
-from mesos_gpu.marathon.why.change import KINDS, Change, Step
+from mesos_gpu.marathon.why.change import KINDS, Change, Step, after_step
 
 BEFORE_MACHINES = ("reactivate", "label", "priority", "quota", "drop")
 """Two of these and more, and machines are added: the only changes of more than two steps."""
@@ -78,11 +80,11 @@ class _Search:
 
         Return whether there is a best.
         """
-        rooms: dict[int, Room] = {}
+        rooms: dict[int, _Room] = {}
         able: list[tuple[Change, Node, Step]] = []
         for node, step in ways:
             if id(node) not in rooms:
-                rooms[id(node)] = Room(node)
+                rooms[id(node)] = _Room(node)
             if rooms[id(node)].could_start(step):
                 able.append((Change((*node.steps, step), ""), node, step))
         able.sort(key=lambda way: way[0].order)
@@ -118,6 +120,65 @@ class _Search:
             asked = node.asked
             lost += sum((Fraction(o + b, asked[n]) for n, o, b in spec.scalars if n in asked), Fraction(0))
         return Change(node.steps, ", ".join(node.where), len(others), lost, tuple(node.given))
+
+
+class _Room:
+    """What each machine has after some steps if all gives way that may: an upper bound, before a step is played.
+
+    Order, constraints, roles and ports are left out, so that it never excludes what would start.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        machines, state = node.stage.machines.values(), node.stage.state
+        self._shut = {str(machine.id) for machine in machines if not machine.takes_tasks}
+        self._free = {str(machine.id): Counter({n: machine.free.milli(n) for n in node.asked}) for machine in machines}
+        self._quota: Counter[str] = Counter(node.stage.headroom.get(node.role, {}))
+        """What the quota of the role leaves, with what its tasks that may give way would give back."""
+        self._of_app: dict[str, list[Instance]] = {}
+        for instance in state.instances.values():
+            spec = state.spec_of(instance)
+            if instance.task is None or spec is None:
+                continue
+            versions = (spec, state.app(spec.id))
+            if spec.id == node.app_id or any(one is not None and one.document.get("preemptible") for one in versions):
+                self._give(self._free, self._quota, instance)
+            else:
+                self._of_app.setdefault(spec.id, []).append(instance)
+
+    def could_start(self, step: Step) -> bool:
+        """Return whether one unit might have room after a step; False is certain."""
+        spec = after_step(self._node.spec, step)
+        free, quota = self._free, self._quota
+        if step.kind in ("scale", "preemptible", "end"):
+            free, quota = {place: Counter(amounts) for place, amounts in free.items()}, Counter(quota)
+        if step.kind in ("scale", "preemptible"):
+            for instance in self._of_app.get(step.target, ()):
+                self._give(free, quota, instance)
+        elif step.kind == "end":
+            for amounts in (quota, *free.values()):
+                amounts.update(step.amounts)
+        limited = self._node.stage.headroom.get(self._node.role, {})
+        size, asked = spec.gang_size, spec.asked
+        if step.kind != "quota" and any(quota[name] < asked[name] * size for name in asked if name in limited):
+            return False
+        shut = self._shut - {step.target} if step.kind == "reactivate" else self._shut
+        counts = [
+            min((amounts[name] // amount for name, amount in asked.items()), default=size)
+            for place, amounts in free.items()
+            if place not in shut
+        ]
+        together = size == 1 or not spec.document["gang"]["onePerHost"]
+        return step.kind == "add" or sum(count if together else min(1, count) for count in counts) >= size
+
+    def _give(self, free: dict[str, Counter[str]], quota: Counter[str], instance: Instance) -> None:
+        spec = self._node.stage.state.spec_of(instance)
+        if instance.task is None or spec is None:
+            return
+        if str(instance.task.agent_id) in free:
+            free[str(instance.task.agent_id)].update(spec.asked)
+        if of_quota(instance.role) == self._node.role:
+            quota.update(spec.asked)
 
 
 def _new(ends: Iterable[End], before: set[str]) -> Iterator[End]:

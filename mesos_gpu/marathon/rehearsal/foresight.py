@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from mesos_gpu.errors import NotFound
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import Job, run_of
-from mesos_gpu.marathon.rehearsal.machines import Machine
 from mesos_gpu.marathon.rehearsal.stage import Lasts, Stage, Start
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.run_times import times_of

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model.deployment import Deployment
-from mesos_gpu.marathon.rehearsal.machines import Machine
 from mesos_gpu.marathon.rehearsal.stage import End, Stage, Start
 from mesos_gpu.marathon.state.actions import Answer
 from mesos_gpu.marathon.state.events import Event, Moment

@@ -8,33 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.machines import Machine, of_quota
 from mesos_gpu.marathon.model.instances import Phase
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.model.task_ids import instance_of
-from mesos_gpu.marathon.rehearsal.machines import Machine
 from mesos_gpu.marathon.rehearsal.stage import Stage
 from mesos_gpu.marathon.state.events import Event, KillTasks, Moment, PutApps, StopRun
 from mesos_gpu.marathon.state.given_back import SETTLE_S
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
-from mesos_gpu.marathon.why.change import Step
+from mesos_gpu.marathon.why.change import Step, new_machine, own_fields
 from mesos_gpu.marathon.why.links import Given
-from mesos_gpu.marathon.why.wish import BEHAVIOUR_LABEL
 from mesos_gpu.mesos.ids import AgentId, Role
-from mesos_gpu.mesos.resources import Resources
 
 PATIENCE_S = 2 * SETTLE_S
 """For so long it is looked whether anything comes of a step: offers settle, somebody gives way, they settle again."""
 WITHIN_S = 60.0
 """What starts later does not start because of a step: somebody gave way, and gives way again."""
-_PORTS = "ports:[31000-32000]"
 
 
 class Scene(Struct, frozen=True):
@@ -46,12 +42,6 @@ class Scene(Struct, frozen=True):
     moment: Moment
     headroom: Mapping[Role, Mapping[str, int]] = field(default_factory=dict)
     limits: Mapping[Role, Mapping[str, int]] = field(default_factory=dict)
-    called: Mapping[str, str] = field(default_factory=dict)
-    """What to call machines, by id; else it is their host."""
-
-    def name_of(self, machine: Machine) -> str:
-        """Return what to call a machine."""
-        return self.called.get(machine.id, machine.host)
 
 
 class Node:
@@ -138,10 +128,10 @@ class Node:
         assert found is not None
         return found
 
-    @cached_property
-    def asked(self) -> dict[str, int]:
+    @property
+    def asked(self) -> Mapping[str, int]:
         """Return what one instance asks for, its executor's part with it; in thousandths."""
-        return {name: own + beside for name, own, beside in self.spec.scalars if own + beside}
+        return self.spec.asked
 
     @property
     def units(self) -> int:
@@ -157,56 +147,28 @@ class Node:
     def where(self) -> list[str]:
         """Return what the machines are called on which it has started, in their order."""
         ids = {start.agent_id for start in self.stage.starts if start.app == self.app_id}
-        return [self.scene.name_of(machine) for machine in self.scene.machines if machine.id in ids]
+        return [machine.called for machine in self.scene.machines if machine.id in ids]
 
     @property
     def given(self) -> list[Given]:
         """Return the GPUs that its instances got which have started, where it is known; in the order of machines."""
         starts = [start for start in self.stage.starts if start.app == self.app_id and start.cards]
         return [
-            Given(self.scene.name_of(machine), start.cards, start.linked)
+            Given(machine.called, start.cards, start.linked)
             for machine in self.scene.machines
             for start in starts
             if start.agent_id == machine.id
         ]
 
     @property
+    def full_role(self) -> Role:
+        """Return the role in which offers come to the app."""
+        return Role(str(self.spec.document["role"]))
+
+    @property
     def role(self) -> Role:
         """Return the role that quotas of the app are of."""
-        return Role(str(self.spec.document["role"]).partition("/")[0])
-
-
-def own_fields(spec: RunSpec, step: Step) -> dict[str, Any] | None:
-    """Return what a step sets of the app itself; None for a step that is about something else."""
-    document = spec.document
-    match step.kind:
-        case "lower":
-            beside = {name: amount for name, _, amount in spec.scalars}
-            own = step.amounts[step.target] - beside.get(step.target, 0)
-            return {step.target: own // 1000 if step.target == "gpus" else own / 1000}
-        case "drop":
-            return {"constraints": without(document["constraints"], step.target)}
-        case "label":
-            return {"labels": {**document["labels"], BEHAVIOUR_LABEL: "unrestricted"}}
-        case "size":
-            assert step.value is not None
-            instances = spec.instances // spec.gang_size * step.value
-            return {"gang": {**document["gang"], "size": step.value}, "instances": instances}
-        case "together":
-            return {"gang": {**document["gang"], "onePerHost": False}}
-        case "runtime":
-            return {"maxRuntimeSeconds": step.value}
-        case "priority":
-            return {"priority": step.value}
-        case _:
-            return None
-
-
-def without(constraints: Sequence[Sequence[str]], words: str) -> list[list[str]]:
-    """Return constraints without the first that has these words."""
-    left = [list(constraint) for constraint in constraints]
-    left.remove(next(constraint for constraint in left if " ".join(constraint) == words))
-    return left
+        return of_quota(self.full_role)
 
 
 def _do(node: Node, step: Step) -> None:
@@ -248,17 +210,3 @@ def _end(node: Node, step: Step, number: int) -> None:
         run = run_of(instance.app_id)
         event: Event = KillTasks([step.target], f"rehearsed {number}", scale=True, force=True)
         stage.tell(event if run is None else StopRun(*run))
-
-
-def new_machine(step: Step, number: int, at: int) -> Machine:
-    """Return one of the machines that a step adds: each has its own name, and its own value where that is so said."""
-    told = {name: f"{value}-{at + 1}" if value == OWN else value for name, value in step.attributes.items()}
-    host = told.pop("hostname", f"{NEW}-{number}-{at + 1}")
-    region, zone = told.pop("@region", None), told.pop("@zone", None)
-    text = ";".join(f"{name}:{amount / 1000:.3f}" for name, amount in step.amounts.items())
-    free = Resources.parse(f"{text};{_PORTS}" if text else _PORTS)
-    return Machine(AgentId(f"{NEW}-{number}-{at + 1}"), host, free, Resources(), tuple(told.items()), region, zone)
-
-
-NEW, OWN = "new-machine", "new"
-"""A machine that is added, and a value that no other machine has."""

@@ -22,10 +22,10 @@ from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.checks import health_probes, readiness_probe
 from mesos_gpu.marathon.matching.gpu_shares import parts_of
-from mesos_gpu.marathon.matching.linking import given_cards, sets_of, share_links
+from mesos_gpu.marathon.matching.machines import Machine, of_quota, operated, readable
+from mesos_gpu.marathon.matching.nvlink import given_cards, sets_of, share_links
 from mesos_gpu.marathon.model.instances import Instance, Phase
 from mesos_gpu.marathon.model.task_ids import instance_of
-from mesos_gpu.marathon.rehearsal.machines import Machine, asked_scalars, of_quota, operated, readable
 from mesos_gpu.marathon.rehearsal.suspended import answered, only_gpus, parts_had
 from mesos_gpu.marathon.state.actions import Action, Decline, Kill, Launch, Tell
 from mesos_gpu.marathon.state.events import Event, HealthChecked, Moment, Offered, ReadinessChecked, Status, Tick
@@ -404,7 +404,7 @@ class Stage:
         held = Resources()
         # What a pod has comes back with the first of its tasks that ends.
         if spec is not None and machine is not None and task_id == instance.task.living_ids[0]:
-            for name, amount in asked_scalars(spec).items():
+            for name, amount in spec.asked.items():
                 held += machine.used.find(name, amount, (role, "*")) or Resources()
             held += parts_of(machine.used, parts_had(instance, instance.task, spec))
             ports = set(instance.task.ports)

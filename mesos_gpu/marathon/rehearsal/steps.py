@@ -10,15 +10,14 @@ from fractions import Fraction
 from math import ceil, floor
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching.asks import grace_s
-from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.matching.machines import Machine
+from mesos_gpu.marathon.matching.matching import BEHAVIOUR_LABEL, GpuBehaviour, accepted_roles
+from mesos_gpu.marathon.matching.queue_requests import grace_s
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import run_of
-from mesos_gpu.marathon.rehearsal.machines import Machine
-from mesos_gpu.marathon.rehearsal.scene import OWN, Node, without
-from mesos_gpu.marathon.why.change import Step, amount_text
-from mesos_gpu.marathon.why.judge import count_text
-from mesos_gpu.marathon.why.wish import BEHAVIOUR_LABEL
+from mesos_gpu.marathon.rehearsal.scene import Node
+from mesos_gpu.marathon.why import steps as one
+from mesos_gpu.marathon.why.change import OWN, Step
 
 TENTHS = (9, 8, 7, 6, 5)
 """To so many tenths CPUs, memory and disk are lowered: to half at least, less would be another app."""
@@ -30,12 +29,12 @@ _OWN_FIELD = {"hostname", "@hostname"}
 
 def steps(node: Node) -> Iterator[Step]:
     """Yield all single steps that could be done now, but for machines that are added."""
-    for kind in (_lower, _size, _together, _label, _runtime, _priority, _quota, _drop, _preemptible, _end, _scale):
+    own = (_roles, _ports, _lower, _size, _together, _label, _runtime, _priority, _drop)
+    for kind in (*own, _quota, _preemptible, _end, _scale):
         yield from kind(node)
     for machine in node.stage.machines.values():
         if not machine.takes_tasks and machine.connected:
-            text = f"`mesos-gpu agent reactivate {node.scene.name_of(machine)}` lets tasks onto it"
-            yield Step("reactivate", text, machine.id)
+            yield one.reactivate(machine)
 
 
 def machines(node: Node) -> Iterator[Step]:
@@ -46,13 +45,8 @@ def machines(node: Node) -> Iterator[Step]:
         for count in range(1, size + 1):
             each = count if together else 1
             amounts = {name: amount * each for name, amount in node.asked.items()}
-            part = Fraction(count * len(amounts))
             many = 1 if together else count
-            what = ", ".join(count_text(amount / 1000, name) for name, amount in amounts.items())
-            shown = ", ".join(f"{name} {'of its own' if value == OWN else value}" for name, value in attributes.items())
-            text = f"add {'a machine' if many == 1 else f'{many} machines, each'} with {what or 'anything'}"
-            text += f" and {shown}" if shown else ""
-            yield Step("add", text, "", amounts, attributes, part, many, count)
+            yield one.add(amounts, attributes, node.asked, machines=many, members=count)
 
 
 def _attributes(node: Node) -> Iterator[dict[str, str]]:
@@ -75,9 +69,15 @@ def _value(machine: Machine, name: str) -> str | None:
     return {"@region": machine.region, "@zone": machine.zone}.get(name, dict(machine.attributes).get(name))
 
 
-def _update(node: Node, app_id: str, words: str) -> str:
+def _update(node: Node, app_id: str) -> str:
+    """Return the command that changes an app."""
+    kind = "pod" if node.spec.is_pod and app_id == node.app_id else "app"
     force = " --force" if node.stage.state.deployments_of(app_id) else ""
-    return f"`mesos-gpu app update{force} {app_id} {words}`"
+    return f"mesos-gpu {kind} update{force} {app_id}"
+
+
+def _updated(node: Node, app_id: str, words: str) -> str:
+    return f"`{_update(node, app_id)} {words}`"
 
 
 def _own(make: Callable[[Node], Iterator[Step]]) -> Callable[[Node], Iterator[Step]]:
@@ -101,17 +101,14 @@ def _lower(node: Node) -> Iterator[Step]:
             lowered = [-(-asked * tenths // (10 * grain)) * grain for tenths in TENTHS]
         for after in dict.fromkeys(lowered):
             if beside < after < asked:
-                verb = _update(node, node.app_id, amount_text(name, after - beside))
-                text = f"{verb} asks for {count_text(after / 1000, name)} instead of {asked / 1000:g}"
-                text += " for each member" if node.spec.gang_size > 1 else ""
-                yield Step("lower", text, name, {name: after}, part=Fraction(asked - after, asked))
+                yield one.lower(_update(node, node.app_id), node.spec, name, after)
 
 
 @_own
 def _size(node: Node) -> Iterator[Step]:
     size, units = node.spec.gang_size, node.spec.instances // node.spec.gang_size
     for after in range(size - 1, max(2, ceil(size / 2)) - 1, -1):
-        verb = _update(node, node.app_id, f"gang.size={after} instances={units * after}")
+        verb = _updated(node, node.app_id, f"gang.size={after} instances={units * after}")
         yield Step(
             "size", f"{verb} has {after} members start in place of {size}", value=after, part=1 - Fraction(after, size)
         )
@@ -120,7 +117,7 @@ def _size(node: Node) -> Iterator[Step]:
 @_own
 def _together(node: Node) -> Iterator[Step]:
     if node.spec.gang_size > 1 and node.spec.document["gang"]["onePerHost"]:
-        verb = _update(node, node.app_id, "gang.onePerHost=false")
+        verb = _updated(node, node.app_id, "gang.onePerHost=false")
         yield Step("together", f"{verb} lets several members onto one machine", part=Fraction(0))
 
 
@@ -129,17 +126,27 @@ def _label(node: Node) -> Iterator[Step]:
     keeps = node.scene.settings.gpu_behaviour is GpuBehaviour.RESTRICTED
     said = node.spec.document["labels"].get(BEHAVIOUR_LABEL)
     if not node.spec.gpus and (said == "restricted" or (keeps and said != "unrestricted")):
-        verb = _update(node, node.app_id, f"labels.{BEHAVIOUR_LABEL}=unrestricted")
-        yield Step("label", f"{verb} lets it onto machines with GPUs", BEHAVIOUR_LABEL)
+        yield one.label(_update(node, node.app_id))
 
 
 @_own
 def _drop(node: Node) -> Iterator[Step]:
-    constraints = node.spec.document["constraints"]
-    for words in dict.fromkeys(" ".join(constraint) for constraint in constraints):
-        left = str(without(constraints, words)).replace("'", '"')
-        verb = _update(node, node.app_id, f"'constraints={left}'").replace("`", "`", 1)
-        yield Step("drop", f"{verb} drops {words}", words)
+    for words in dict.fromkeys(" ".join(constraint) for constraint in node.spec.document["constraints"]):
+        yield one.drop(_update(node, node.app_id), node.spec, words)
+
+
+@_own
+def _roles(node: Node) -> Iterator[Step]:
+    """Yield that the app accepts the resources of all roles that machines offer to it, if it does not."""
+    offered = {str(r.role) for m in node.stage.machines.values() for r in m.offer_of(m.total, node.full_role).resources}
+    if not offered <= {*accepted_roles(node.spec, node.scene.settings.roles_behaviour)}:
+        yield one.roles(_update(node, node.app_id), node.spec, sorted(offered))
+
+
+@_own
+def _ports(node: Node) -> Iterator[Step]:
+    if any(wish.number is not None for wish in node.spec.ports):
+        yield one.ports(_update(node, node.app_id), node.spec)
 
 
 @_own
@@ -151,7 +158,7 @@ def _runtime(node: Node) -> Iterator[Step]:
         left_s = at_s - node.stage.now_s - grace_s(node.spec) - MARGIN_S
         after = floor(left_s / 60) * 60 if left_s < 1e9 else 0
         if after >= 60 and (limit is None or limit / 2 <= after < limit):
-            verb = _update(node, node.app_id, f"maxRuntimeSeconds={after}")
+            verb = _updated(node, node.app_id, f"maxRuntimeSeconds={after}")
             first = next(name for name, place in node.stage.state.places.items() if place.at_s == at_s)
             text = f"{verb}, or less, has it end before {first} is to start, so that it may go first"
             part = Fraction(1) if limit is None else Fraction(limit - after, limit)
@@ -174,7 +181,7 @@ def _priority(node: Node) -> Iterator[Step]:
     points |= {spec.priority + 1 for spec, _ in _running(node)}
     for after in sorted(points):
         if own < after <= MOST_POINTS:
-            verb = _update(node, node.app_id, f"priority={after}")
+            verb = _updated(node, node.app_id, f"priority={after}")
             yield Step(
                 "priority", f"{verb} has it come earlier ({own} now)", value=after, part=Fraction(after - own, 100)
             )
@@ -203,12 +210,7 @@ def _raise(node: Node, over: Mapping[str, int]) -> Step:
     limits = dict(node.scene.limits.get(node.role, {}))
     for step in node.steps:
         limits |= step.amounts if step.kind == "quota" else {}
-    after = {name: limits.get(name, 0) + amount for name, amount in over.items()}
-    words = " ".join(f"--{amount_text(name, limit)}".replace("=", " ") for name, limit in after.items())
-    more = ", ".join(count_text(amount / 1000, name) for name, amount in over.items())
-    part = sum((Fraction(amount, node.asked[name]) for name, amount in over.items()), Fraction(0))
-    text = f"`mesos-gpu quota set {node.role} {words}` lets the role have {more} more"
-    return Step("quota", text, str(node.role), after, part=part)
+    return one.quota(str(node.role), limits, over, node.asked)
 
 
 def _running(node: Node) -> Iterator[tuple[RunSpec, Instance]]:
@@ -224,7 +226,7 @@ def _preemptible(node: Node) -> Iterator[Step]:
     for app_id in sorted(apps):
         spec = node.stage.state.app(app_id)
         if spec is not None and not spec.document.get("preemptible") and spec.priority < node.spec.priority:
-            text = f"{_update(node, app_id, 'preemptible=true')} has it give way to what has more priority"
+            text = f"{_updated(node, app_id, 'preemptible=true')} has it give way to what has more priority"
             yield Step("preemptible", text, app_id)
 
 
@@ -253,16 +255,11 @@ def _end(node: Node) -> Iterator[Step]:
             what = "a gang" if len(members) > 1 else "one"
             text = f"`mesos-gpu task kill --scale {task_id}` ends {what} of {spec.id} on {hosts}"
         amounts = {name: (own + beside) * len(members) for name, own, beside in spec.scalars if own + beside}
-        yield Step("end", text, task_id, amounts, part=_part(node, amounts), count=len(members))
+        yield Step("end", text, task_id, amounts, part=one.part_of(amounts, node.asked), count=len(members))
 
 
 def _names(node: Node, agent_ids: list[str]) -> list[str]:
-    return [node.scene.name_of(m) for m in node.stage.machines.values() if str(m.id) in agent_ids]
-
-
-def _part(node: Node, amounts: Mapping[str, int]) -> Fraction:
-    found = (Fraction(amounts.get(name, 0), asked) for name, asked in node.asked.items())
-    return sum(found, Fraction(0))
+    return [m.called for m in node.stage.machines.values() if str(m.id) in agent_ids]
 
 
 def _scale(node: Node) -> Iterator[Step]:
@@ -278,4 +275,4 @@ def _scale(node: Node) -> Iterator[Step]:
             count = spec.instances - after
             amounts = {name: (own + beside) * count for name, own, beside in spec.scalars if own + beside}
             text = f"`mesos-gpu app scale{force} {app_id} {after}` has {after} of it in place of {spec.instances}"
-            yield Step("scale", text, app_id, part=_part(node, amounts), value=after, count=count)
+            yield Step("scale", text, app_id, part=one.part_of(amounts, node.asked), value=after, count=count)

@@ -6,10 +6,10 @@ They do it at once, as agents with simulated GPUs do; what a driver refuses, and
 from __future__ import annotations
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching import parts_first
+from mesos_gpu.marathon.matching import share_scheduling
 from mesos_gpu.marathon.matching.gpu_shares import parts_of
+from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.model.instances import Instance, Task
-from mesos_gpu.marathon.rehearsal.machines import Machine
 from mesos_gpu.marathon.state.actions import Tell
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resources import Resources
@@ -41,7 +41,7 @@ def only_gpus(resources: Resources) -> Resources:
 
 def parts_had(instance: Instance, task: Task, spec: RunSpec) -> Room:
     """Return GiB and slices of each shared card that the task of an app has, or has given back; pods are left out."""
-    return {} if spec.is_pod or not task.cards else parts_first.sharer(instance, task, spec).parts
+    return {} if spec.is_pod or not task.cards else share_scheduling.sharer(instance, task, spec).parts
 
 
 def gpus_among(resources: Resources, instance: Instance, task: Task, spec: RunSpec) -> Resources | None:

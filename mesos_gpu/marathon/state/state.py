@@ -8,7 +8,7 @@ from typing import Any
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.offers import Offer
-from mesos_gpu.marathon.matching.parts_first import high_share
+from mesos_gpu.marathon.matching.share_scheduling import high_share
 from mesos_gpu.marathon.model.backoff import Backoff
 from mesos_gpu.marathon.model.deployment import Deployment
 from mesos_gpu.marathon.model.groups import Root

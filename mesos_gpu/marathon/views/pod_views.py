@@ -11,7 +11,7 @@ from typing import Any
 from mesos_gpu.marathon.definitions.pod import SCALARS, shown
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.definitions.timestamps import seconds_of, timestamp
-from mesos_gpu.marathon.matching.linking import cards_shown
+from mesos_gpu.marathon.matching.nvlink import cards_shown
 from mesos_gpu.marathon.model.instances import ContainerTask, Instance, Phase, Task
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.pods import healthy

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.definitions.timestamps import timestamp
-from mesos_gpu.marathon.matching.parts_first import high_share
+from mesos_gpu.marathon.matching.share_scheduling import high_share
 from mesos_gpu.marathon.model.instances import ASKED, AWAY, Task
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.mesos.resource import Document

@@ -12,7 +12,7 @@ from typing import Any
 from mesos_gpu.marathon.definitions.ports import service_ports_of
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.definitions.timestamps import timestamp
-from mesos_gpu.marathon.matching.linking import cards_shown
+from mesos_gpu.marathon.matching.nvlink import cards_shown
 from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model.backoff import ready_at
 from mesos_gpu.marathon.model.deployment import Deployment, Work

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mesos_gpu.marathon.matching.reasons import Reason
+from mesos_gpu.marathon.why.ending_commands import ends_at_once
+from mesos_gpu.marathon.why.facts import Situation, holders_of
 from mesos_gpu.marathon.why.failure import Failure, container_of, failing, image_of
-from mesos_gpu.marathon.why.judge import Verdict, count_text, memory_levels, room
 from mesos_gpu.marathon.why.links import linked
 from mesos_gpu.marathon.why.order import gang_without_room, waits_in_order
-from mesos_gpu.marathon.why.remedies import behaviour_remedy, impossible, one_missing, releases, scattered
-from mesos_gpu.marathon.why.situation import Situation
-from mesos_gpu.marathon.why.smoke import ends_at_once
+from mesos_gpu.marathon.why.request import Request
+from mesos_gpu.marathon.why.suggestions import behaviour_remedy, impossible, one_missing, releases, scattered
 from mesos_gpu.marathon.why.suspended import giving_way_words, suspended_words
-from mesos_gpu.marathon.why.wish import Wish
+from mesos_gpu.marathon.why.verdict import Lack, Verdict, count_text, memory_levels, room
+from mesos_gpu.mesos.clients.agents import SCALARS
+from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
 
 if TYPE_CHECKING:
@@ -38,6 +40,9 @@ REASONS: Mapping[str, str] = {
     Reason.DECLINED_SCARCE_RESOURCES: "it has GPUs, and is kept for apps that use some",
 }
 """Marathon's reasons (mesos/NoOfferMatchReason.scala) in words."""
+
+
+_SHOWN = ("gpus", "cpus", "mem", "disk")
 
 
 class Answer(Struct, frozen=True):
@@ -68,9 +73,7 @@ class Answer(Struct, frozen=True):
                     "now": verdict.now,
                     "ever": verdict.ever,
                     "slots": verdict.slots,
-                    "lacks": [
-                        {"what": lack.kind, "forEver": lack.for_ever, "text": lack.text} for lack in verdict.lacks
-                    ],
+                    "lacks": [_shown(lack) for lack in verdict.lacks],
                     "lastOffer": list(self.said.get(verdict.agent_id, ())),
                 }
                 for verdict in self.verdicts
@@ -83,9 +86,19 @@ class Answer(Struct, frozen=True):
         }
 
 
+def _shown(lack: Lack) -> dict[str, Any]:
+    """Return a lack for programs; amounts of resources in the units that apps are written in."""
+    shown: dict[str, Any] = {"what": lack.kind, "forEver": lack.for_ever, "text": lack.text}
+    if (found := lack.finding) is not None:
+        scale = 1000 if found.subject in SCALARS else 1
+        for key, measure in (("requested", found.requested), ("free", found.found), ("total", found.empty)):
+            shown[key] = measure / scale if isinstance(measure, int) and scale != 1 else measure
+    return shown
+
+
 def answer(it: Situation) -> Answer:
     """Return why an app is not running, and what would make it run."""
-    failure = failing(it.app, running=it.running, wanted=it.wish.instances, now=it.now)
+    failure = failing(it.app, running=it.running, wanted=it.request.spec.instances, now=it.now)
     state, headline, remedies = _judged(it, failure)
     if state in ("waiting", "blocked"):
         headline += giving_way_words(it.app, it.queued)
@@ -93,20 +106,23 @@ def answer(it: Situation) -> Answer:
     verdicts = sorted(it.verdicts, key=lambda v: order["now" if v.now else "ever" if v.ever else "never"])
     said = said_by_marathon(it.queued)
     kept = _kept(it)
-    if it.wish.is_job and it.queued is not None:
+    if it.request.is_job and it.queued is not None:
         words = "a run that waits asks for what the job said when it was started; after a change of the job"
-        remedies = [*remedies, f"{words}: `mesos-gpu job kill {it.wish.id} --all`, `mesos-gpu job run {it.wish.id}`"]
+        remedies = [
+            *remedies,
+            f"{words}: `mesos-gpu job kill {it.request.id} --all`, `mesos-gpu job run {it.request.id}`",
+        ]
     if kept and state in ("waiting", "blocked", "impossible", "running"):
         remedies = [*remedies, kept]
     change = None if failure is not None or state not in ("waiting", "impossible", "blocked") else _smallest(it)
-    return Answer(it.wish.id, state, headline, tuple(verdicts), said, tuple(remedies), failure, change)
+    return Answer(it.request.id, state, headline, tuple(verdicts), said, tuple(remedies), failure, change)
 
 
 def _kept(it: Situation) -> str:
     """Return what keeps its parts of GPUs to their memory where it runs, or would where it could; "" without parts."""
     mine = {str(task.get("slaveId")) for task in it.app.get("tasks") or []} if it.running else set()
     agents = [agent for agent in it.agents if not mine or agent.id in mine]
-    levels = sorted({level for agent in agents for level in memory_levels(it.wish, agent)})
+    levels = sorted({level for agent in agents for level in memory_levels(it.request, agent)})
     if not levels:
         return ""
     would = "is" if mine else "would be"
@@ -117,11 +133,11 @@ def _smallest(it: Situation) -> Change | None:
     """Return the smallest change that would start one more instance; None when there is room, or it is not known."""
     if it.queued is not None and "order" in it.queued:
         return it.ordered_change  # what an app alone would need may go to others
-    if it.queued is None or it.blockers or not it.agents_known or not it.agents or it.wish.is_job:
+    if it.queued is None or it.blockers or not it.agents_known or not it.agents or it.request.is_job:
         return None
     from mesos_gpu.marathon.why.smallest import smallest  # most answers need none of its imports
 
-    found = smallest(it.wish, surroundings(it))
+    found = smallest(it.request, surroundings(it))
     return found if found is not None and found.steps else None
 
 
@@ -129,12 +145,12 @@ def surroundings(it: Situation) -> Surroundings:
     """Return what an app has around it, as the smallest change is looked for in."""
     from mesos_gpu.marathon.why.smallest import Surroundings
 
-    role = str(it.app.get("role") or "*")
+    role = str(it.request.spec.document["role"])
     top = role.partition("/")[0]
     quota = next((entry.get("quota") or {} for entry in it.roles if entry.get("name") == top), {})
     limits = {str(name): round(float(limit) * 1000) for name, limit in (quota.get("limit") or {}).items()}
     consumed = {name: round(float((quota.get("consumed") or {}).get(name) or 0) * 1000) for name in limits}
-    return Surroundings(it.agents, it.placed, it.held, role, limits, consumed, it.keeps_gpus)
+    return Surroundings(it.agents, it.placed, it.held, limits, consumed, it.rules)
 
 
 def said_by_marathon(queued: Mapping[str, Any] | None) -> dict[str, list[str]]:
@@ -147,11 +163,11 @@ def said_by_marathon(queued: Mapping[str, Any] | None) -> dict[str, list[str]]:
 
 
 def _judged(it: Situation, failure: Failure | None) -> tuple[str, str, list[str]]:
-    wish, name = it.wish, it.wish.id
+    request, name = it.request, it.request.id
     if it.queued is None:
         return _not_queued(it, failure)
     waiting = int(it.queued.get("count") or 1)
-    one = "run" if wish.is_job else "instance"
+    one = "run" if request.is_job else "instance"
     plural = f"{waiting} {one}{'s' if waiting != 1 else ''} of {name} wait{'' if waiting != 1 else 's'}"
     left_s = float((it.queued.get("delay") or {}).get("timeLeftSeconds") or 0)
     if left_s > 0:
@@ -177,11 +193,11 @@ def _judged(it: Situation, failure: Failure | None) -> tuple[str, str, list[str]
         return "blocked", f"{plural}: {limit}", [f"raise the quota of the role {it.app.get('role')}"]
     able = [verdict for verdict in it.verdicts if verdict.ever]
     if not able:
-        return "impossible", f"No agent could ever run {name}: {_wanted(wish)}.", impossible(it)
-    slots = room(wish, it.agents, it.verdicts)
-    if slots < wish.gang:
-        return "impossible", *gang_without_room(wish, slots)
-    ordered = waits_in_order(wish, it.queued)
+        return "impossible", f"No agent could ever run {name}: {_wanted(request)}.", impossible(it)
+    slots, instances = room(request, it.agents, it.verdicts), request.spec.instances
+    if slots < request.spec.gang_size:
+        return "impossible", *gang_without_room(request, slots)
+    ordered = waits_in_order(request, it.queued)
     if ordered is not None:
         return "waiting", ordered[0], [*ordered[1], *releases(it, able)]
     ready = [verdict for verdict in able if verdict.now]
@@ -189,41 +205,39 @@ def _judged(it: Situation, failure: Failure | None) -> tuple[str, str, list[str]
         return _ready(it, plural, ready, failure)
     if it.upgrading and _waits_for_itself(it, able):
         return _blocked_by_itself(it, plural)
-    headline = f"{plural} for {_wanted(wish)}: {_some(len(able))} could run it, and none can now."
-    full = [f"the agents have room for {slots} of its {wish.instances} instances, were they empty"]
-    return "waiting", headline, [*(full if slots < wish.instances else []), *scattered(it, able), *releases(it, able)]
+    headline = f"{plural} for {_wanted(request)}: {_some(len(able))} could run it, and none can now."
+    full = [f"the agents have room for {slots} of its {instances} instances, were they empty"]
+    return "waiting", headline, [*(full if slots < instances else []), *scattered(it, able), *releases(it, able)]
 
 
 def _not_queued(it: Situation, failure: Failure | None) -> tuple[str, str, list[str]]:
-    wish = it.wish
-    if wish.instances == 0:
-        start = (
-            f"mesos-gpu pod update {wish.id} scaling.instances=1" if wish.is_pod else f"mesos-gpu app start {wish.id}"
-        )
-        return "stopped", f"{wish.id} is stopped: it is asked to run 0 instances.", [f"`{start}` runs it"]
-    if it.running >= wish.instances:
+    name, spec = it.request.id, it.request.spec
+    if spec.instances == 0:
+        start = f"mesos-gpu pod update {name} scaling.instances=1" if spec.is_pod else f"mesos-gpu app start {name}"
+        return "stopped", f"{name} is stopped: it is asked to run 0 instances.", [f"`{start}` runs it"]
+    if it.running >= spec.instances:
         sick = int(it.app.get("tasksUnhealthy") or 0)
         if sick:
             return (
                 "running",
-                f"{wish.id} runs, {it.running} of {wish.instances}, but {sick} fail their health checks.",
-                [f"`mesos-gpu task log {wish.id}` shows what its tasks write"],
+                f"{name} runs, {it.running} of {spec.instances}, but {sick} fail their health checks.",
+                [f"`mesos-gpu task log {name}` shows what its tasks write"],
             )
         if failure is not None:
-            headline = f"{wish.id}: {failure.sentence} At the moment it runs again: {it.running} of {wish.instances}."
+            headline = f"{name}: {failure.sentence} At the moment it runs again: {it.running} of {spec.instances}."
             return "running", headline, _of_failure(it, failure)
         return (
             "running",
-            f"{wish.id} runs: {it.running} of {wish.instances}.{suspended_words(it.app)}{linked(it.app)}",
+            f"{name} runs: {it.running} of {spec.instances}.{suspended_words(it.app)}{linked(it.app)}",
             [],
         )
     if failure is not None:
-        headline = f"{wish.id}: {failure.sentence} The next try is on its way; {it.running} of {wish.instances} run."
+        headline = f"{name}: {failure.sentence} The next try is on its way; {it.running} of {spec.instances} run."
         return "starting", headline, _of_failure(it, failure)
     return (
         "starting",
-        f"{wish.id} does not wait for resources: {it.running} of {wish.instances} run, and the rest is on its way.",
-        [f"`mesos-gpu task list {wish.id}` shows how far its tasks are"],
+        f"{name} does not wait for resources: {it.running} of {spec.instances} run, and the rest is on its way.",
+        [f"`mesos-gpu task list {name}` shows how far its tasks are"],
     )
 
 
@@ -235,9 +249,9 @@ def _of_failure(it: Situation, failure: Failure) -> list[str]:
             kind, key = "pod", f"containers[{container_of(it.app, failure.task_id)}].image.id"
         return [
             f"`mesos-gpu image pull {image}` tries it now, and says what is wrong: its name, the registry, or a login",
-            f"`mesos-gpu {kind} update {it.wish.id} {key}=NAME` takes another",
+            f"`mesos-gpu {kind} update {it.request.id} {key}=NAME` takes another",
         ]
-    return [f"`mesos-gpu task log {it.wish.id}` shows what the last task wrote, --stderr its errors", *_ends(it)]
+    return [f"`mesos-gpu task log {it.request.id}` shows what the last task wrote, --stderr its errors", *_ends(it)]
 
 
 def _ends(it: Situation) -> list[str]:
@@ -253,9 +267,9 @@ def _blocked(it: Situation) -> tuple[str, str, list[str]]:
     remedies = []
     strategy = (blocker.get("suggestion") or {}).get("upgradeStrategy")
     if strategy:
-        where = "scheduling.upgrade" if it.wish.is_pod else "upgradeStrategy"
+        where = "scheduling.upgrade" if it.request.spec.is_pod else "upgradeStrategy"
         words = " ".join(f"{where}.{key}={value:g}" for key, value in strategy.items())
-        command = f"mesos-gpu {'pod' if it.wish.is_pod else 'app'} update {it.wish.id} --force {words}"
+        command = f"mesos-gpu {'pod' if it.request.spec.is_pod else 'app'} update {it.request.id} --force {words}"
         remedies.append(f"`{command}` ends old instances first")
     remedies.append("or free, or add, GPUs for one more instance")
     return "blocked", str(blocker.get("message", "its deployment waits for GPUs that its old instances hold")), remedies
@@ -266,31 +280,30 @@ def _waits_for_itself(it: Situation, able: Sequence[Verdict]) -> bool:
     if any(lack.kind != "gpus" for verdict in able for lack in verdict.lacks):
         return False
     return any(
-        holder.name == it.wish.id and holder.amounts.get("gpus", 0.0) >= verdict.lacks[0].missing
+        holder.name == it.request.id and holder.amounts.get("gpus", 0) >= verdict.lacks[0].missing
         for verdict in able
-        for holder in it.holders.get(verdict.agent_id, ())
+        for holder in holders_of(it.held.get(verdict.agent_id, ()))
     )
 
 
 def _blocked_by_itself(it: Situation, plural: str) -> tuple[str, str, list[str]]:
-    strategy = {"minimumHealthCapacity": one_missing(it.wish.instances), "maximumOverCapacity": 0}
+    strategy = {"minimumHealthCapacity": one_missing(it.request.spec.instances), "maximumOverCapacity": 0}
     message = f"{plural} for GPUs that its old instances hold, and those are ended only once new ones run."
     return _blocked(replace(it, blockers=[{"message": message, "suggestion": {"upgradeStrategy": strategy}}]))
 
 
 def _over_quota(it: Situation) -> str:
-    role = str(it.app.get("role") or "").partition("/")[0]
+    role = str(it.request.spec.document["role"]).partition("/")[0]
     for entry in it.roles:
         quota = entry.get("quota") or {}
         if entry.get("name") != role:
             continue
         for name, limit in (quota.get("limit") or {}).items():
-            consumed = float((quota.get("consumed") or {}).get(name) or 0)
-            wanted = it.wish.amounts.get(name, 0.0)
-            if wanted and consumed + wanted > float(limit):
-                return (
-                    f"the role {role} may have {float(limit):g} {name} and has {consumed:g}, and {wanted:g} are wanted."
-                )
+            most, consumed = milli(limit), milli((quota.get("consumed") or {}).get(name) or 0)
+            wanted = it.request.spec.asked.get(name, 0)
+            if wanted and consumed + wanted > most:
+                has = f"{most / 1000:g} {name} and has {consumed / 1000:g}"
+                return f"the role {role} may have {has}, and {wanted / 1000:g} are wanted."
     return ""
 
 
@@ -302,7 +315,7 @@ def _ready(it: Situation, plural: str, ready: Sequence[Verdict], failure: Failur
     headline = f"{plural}, and {where} ha{'s' if len(ready) == 1 else 've'} room."
     if words:
         headline += f" Marathon said of the last offer: {words}."
-    elif not it.takes_gpu_offers and any(a.gpus for a in it.agents):
+    elif not it.takes_gpu_offers and any(a.total.gpus for a in it.agents):
         return (
             "blocked",
             f"{headline} This Marathon is not offered agents with GPUs.",
@@ -311,18 +324,18 @@ def _ready(it: Situation, plural: str, ready: Sequence[Verdict], failure: Failur
     else:
         headline += " An offer of it has not come yet."
     if failure is not None:
-        return "waiting", f"{it.wish.id}: {failure.sentence} {headline}", _of_failure(it, failure)
+        return "waiting", f"{it.request.id}: {failure.sentence} {headline}", _of_failure(it, failure)
     remedies = ["wait: offers come within a few seconds, and those refused come back after decline_offer_duration"]
     if Reason.DECLINED_SCARCE_RESOURCES in told:
         remedies = [behaviour_remedy()]
     return "waiting", headline, remedies
 
 
-def _wanted(wish: Wish) -> str:
-    order = sorted(wish.amounts, key=lambda name: name != "gpus")
-    parts = [count_text(wish.amounts[name], name) for name in order if wish.amounts[name] > 0]
-    parts += [share_text(ask) for ask in wish.shares]
-    parts += [" ".join(constraint) for constraint in wish.constraints]
+def _wanted(request: Request) -> str:
+    order = sorted(request.spec.asked.items(), key=lambda item: _SHOWN.index(item[0]))
+    parts = [count_text(amount, name) for name, amount in order]
+    parts += [share_text(ask) for ask in request.spec.shares if ask is not None]
+    parts += [" ".join(constraint) for constraint in request.constraints]
     return ", ".join(parts) or "nothing in particular"
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from mesos_gpu.marathon.why.fragments import ASKED, Size, filled
-from mesos_gpu.marathon.why.wish import wish_of
-from mesos_gpu.mesos.clients.agents import UNRESERVED, Agent
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.machines import Machine
+from mesos_gpu.marathon.why.fragments import ASKED, Size, filled, left_of
+from mesos_gpu.marathon.why.request import spec_of
 
 MOST_AT_ONCE = 3
 """So many tasks are moved together at most for one gain; a gain may be followed by another."""
@@ -55,16 +56,16 @@ def movable_of(apps: Sequence[Mapping[str, Any]]) -> list[Movable]:
     pods, jobs, and what is being changed.
     """
     return [
-        Movable(wish.id, str(task.get("id")), str(task.get("slaveId")), _left(wish.amounts))
+        Movable(spec.id, str(task.get("id")), str(task.get("slaveId")), _left(spec.asked))
         for app in apps
-        if not _is_bound(app)
-        for wish in (wish_of(app),)
+        for spec in (spec_of(app),)
+        if not _is_bound(app, spec)
         for task in app.get("tasks") or ()
         if task.get("state") == "TASK_RUNNING" and _is_of_now(task, app)
     ]
 
 
-def plan_moves(agents: Sequence[Agent], sizes: Sequence[Size], tasks: Sequence[Movable]) -> list[Gain]:
+def plan_moves(agents: Sequence[Machine], sizes: Sequence[Size], tasks: Sequence[Movable]) -> list[Gain]:
     """Return gains, the one with the fewest moves first and of those the largest, until nothing is gained any more."""
     board = _Board(agents, sizes, tasks)
     found: list[Gain] = []
@@ -78,15 +79,12 @@ def plan_moves(agents: Sequence[Agent], sizes: Sequence[Size], tasks: Sequence[M
 class _Board:
     """Machines with what is left of them, and the tasks that may move."""
 
-    def __init__(self, agents: Sequence[Agent], sizes: Sequence[Size], tasks: Sequence[Movable]) -> None:
+    def __init__(self, agents: Sequence[Machine], sizes: Sequence[Size], tasks: Sequence[Movable]) -> None:
         self._sizes = list(sizes)
         usable = [agent for agent in agents if agent.takes_tasks]
-        self._left = {
-            agent.id: _left({name: agent.amount("free", name) + agent.amount("offered", name) for name in ASKED})
-            for agent in usable
-        }
+        self._left = {str(agent.id): _left(left_of(agent)) for agent in usable}
         # What is reserved there is for somebody.
-        self._open = [agent.id for agent in usable if set(agent.total) <= {UNRESERVED}]
+        self._open = [str(agent.id) for agent in usable if not agent.total.reserved_roles()]
         self._tasks = [task for task in tasks if task.agent_id in self._left]
         self._known: dict[Left, int] = {}
         self._tries = 0
@@ -168,8 +166,7 @@ class _Board:
 
     def _stranded(self, left: Left) -> int:
         if left not in self._known:
-            amounts = dict(zip(ASKED, (amount / 1000 for amount in left), strict=True))
-            self._known[left] = round(filled(amounts, self._sizes)["gpus"]) * 1000
+            self._known[left] = filled(dict(zip(ASKED, left, strict=True)), self._sizes)["gpus"]
         return self._known[left]
 
 
@@ -177,18 +174,18 @@ def _plus(left: Left, needs: Left, sign: int) -> Left:
     return left[0] + sign * needs[0], left[1] + sign * needs[1], left[2] + sign * needs[2]
 
 
-def _left(amounts: Mapping[str, float]) -> Left:
-    gpus, cpus, mem = (round(1000 * float(amounts.get(name, 0))) for name in ASKED)
+def _left(amounts: Mapping[str, int]) -> Left:
+    gpus, cpus, mem = (amounts.get(name, 0) for name in ASKED)
     return gpus, cpus, mem
 
 
-def _is_bound(app: Mapping[str, Any]) -> bool:
-    wish, container = wish_of(app), app.get("container") or {}
+def _is_bound(app: Mapping[str, Any], spec: RunSpec) -> bool:
+    container = app.get("container") or {}
     return bool(
-        wish.is_pod
-        or wish.constraints
-        or wish.ports
-        or wish.shares
+        spec.is_pod
+        or spec.document["constraints"]
+        or any(wish.number is not None for wish in spec.ports)
+        or spec.largest_share is not None
         or app.get("gang")
         or app.get("acceptedResourceRoles")
         or app.get("deployments")

@@ -6,13 +6,12 @@ Source: Metronome's API (jobs with activeRuns, schedules and history; /v1/queue,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from mesos_gpu.marathon.definitions.app_settings import AppRules
 from mesos_gpu.marathon.model.job import read_job, run_spec
 from mesos_gpu.marathon.why.answer import Answer
-from mesos_gpu.marathon.why.wish import Wish, wish_of
+from mesos_gpu.marathon.why.request import Request, request_of
 
 _ASKED = ("id", "description", "labels", "run")
 _LIVE = ("TASK_STAGING", "TASK_STARTING", "TASK_RUNNING", "TASK_KILLING", "TASK_UNREACHABLE")
@@ -28,9 +27,9 @@ def run_document(job: Mapping[str, Any], role: str | None) -> dict[str, Any]:
     return {**document, "id": str(job.get("id")), "tasks": [], **({"role": role} if role else {})}
 
 
-def wish_of_run(document: Mapping[str, Any]) -> Wish:
-    """Return what a run, as `run_document` has it, asks for."""
-    return replace(wish_of(document), is_job=True)
+def request_of_run(document: Mapping[str, Any]) -> Request:
+    """Return what a run, as `run_document` has it, requests."""
+    return request_of(document, is_job=True)
 
 
 def without_wait(job: Mapping[str, Any]) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mesos_gpu.marathon.why.wish import Wish
+from mesos_gpu.marathon.why.request import Request
 
 LEAST_GANG = 2
 
@@ -24,23 +24,24 @@ def order_words(queued: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def gang_without_room(wish: Wish, slots: int) -> tuple[str, list[str]]:
+def gang_without_room(request: Request, slots: int) -> tuple[str, list[str]]:
     """Return a headline and remedies for a gang that the agents, were they empty, have too few `slots` for."""
-    places = f"the agents have room for {slots} of its {wish.gang} members, were they empty, and none starts alone"
+    members = request.spec.gang_size
+    places = f"the agents have room for {slots} of its {members} members, were they empty, and none starts alone"
     remedies = []
-    if wish.one_per_host:
+    if request.one_per_host:
         places += " (each is on a machine of its own)"
-        remedies.append(f"{wish.updated('gang.onePerHost=false')} lets several members onto one machine")
+        remedies.append(f"{request.updated('gang.onePerHost=false')} lets several members onto one machine")
     if slots >= LEAST_GANG:
-        remedies.append(f"{_smaller(wish, slots)} would fit")
-    return f"{wish.id}: {places}.", [*remedies, "add an agent that has room for one"]
+        remedies.append(f"{_smaller(request, slots)} would fit")
+    return f"{request.id}: {places}.", [*remedies, "add an agent that has room for one"]
 
 
-def _smaller(wish: Wish, size: int) -> str:
-    return wish.updated(f"gang.size={size}", f"instances={size}")
+def _smaller(request: Request, size: int) -> str:
+    return request.updated(f"gang.size={size}", f"instances={size}")
 
 
-def waits_in_order(wish: Wish, queued: Mapping[str, Any]) -> tuple[str, list[str]] | None:
+def waits_in_order(request: Request, queued: Mapping[str, Any]) -> tuple[str, list[str]] | None:
     """Return a headline and remedies for an app that waits in order; None for one of which that says nothing."""
     order = queued.get("order") or {}
     words = order_words(queued)
@@ -51,9 +52,9 @@ def waits_in_order(wish: Wish, queued: Mapping[str, Any]) -> tuple[str, list[str
     if order.get("behind"):
         first = order["behind"]
         remedies.append(f"a maxRuntimeSeconds that ends before {first} will start lets it go first, where both can be")
-        remedies.append(f"{wish.updated('priority=N')}, with an N above that of {first}, has it come first")
+        remedies.append(f"{request.updated('priority=N')}, with an N above that of {first}, has it come first")
     elif "startsBy" in order and order["startsBy"] is None:
         words += ", machines are kept for it, and what runs there says no time (maxRuntimeSeconds)"
     if LEAST_GANG <= fits < size:
-        remedies.append(f"{_smaller(wish, fits)} starts it with what is there")
-    return f"{wish.id}: {words}.", remedies
+        remedies.append(f"{_smaller(request, fits)} starts it with what is there")
+    return f"{request.id}: {words}.", remedies

@@ -6,21 +6,29 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mesos_gpu.marathon.why.smoke import ends_at_once
+from mesos_gpu.marathon.why.ending_commands import ends_at_once
 from mesos_gpu.mesos.tasks import DRIVER_LABEL, DRIVER_VALUE
 
 if TYPE_CHECKING:
-    from mesos_gpu.marathon.why.wish import Wish
-    from mesos_gpu.mesos.clients.agents import Agent
+    from mesos_gpu.marathon.matching.machines import Machine
+    from mesos_gpu.marathon.matching.matching import Rules
+    from mesos_gpu.marathon.why.request import Request
 
 _SAYS_GPU = re.compile(r"^nvcr\.io/|cuda|gpu|nvidia")
 _PLURALS = {"cpus": "CPUs", "gpus": "GPUs", "mem": "memory", "disk": "disk"}
 
 
-def warnings(app: Mapping[str, Any], agents: Sequence[Agent] | None, *, brings_driver: bool | None = None) -> list[str]:
+def warnings(
+    app: Mapping[str, Any],
+    agents: Sequence[Machine] | None,
+    rules: Rules,
+    *,
+    brings_driver: bool | None = None,
+) -> list[str]:
     """Return what is likely to surprise about an app; `agents` is None where the master could not be asked.
 
-    `brings_driver` is what an agent says of the app's image, None where none knows it.
+    `rules` are how the Marathon matches offers; `brings_driver` is what an agent says of the app's image, None
+    where none knows it.
     """
     found = []
     if ends_at_once(app) and int(app.get("instances", 1)) > 0:
@@ -30,7 +38,7 @@ def warnings(app: Mapping[str, Any], agents: Sequence[Agent] | None, *, brings_d
         )
     found += about_driver(app, brings_driver)
     if agents:
-        found += about_place(app, agents)
+        found += about_place(app, agents, rules)
     return found
 
 
@@ -56,58 +64,61 @@ def about_driver(app: Mapping[str, Any], brings_driver: bool | None = None) -> l
     return [f"{what} without nvidia-smi and libcuda.so. This brings them in any case: {line}"]
 
 
-def about_place(app: Mapping[str, Any], agents: Sequence[Agent]) -> list[str]:
-    """Return what is likely to surprise about where an app has room, and where an update of it has."""
-    from mesos_gpu.marathon.why.judge import judge, room
-    from mesos_gpu.marathon.why.wish import wish_of
-    from mesos_gpu.mesos.clients.agents import names
+def about_place(app: Mapping[str, Any], agents: Sequence[Machine], rules: Rules) -> list[str]:
+    """Return what is likely to surprise about where an app has room, and where an update of it has.
 
-    called, wish = names(agents), wish_of(app)
-    verdicts = [judge(wish, agent, called[agent.id]) for agent in agents]
+    `rules` are how the Marathon matches offers.
+    """
+    from mesos_gpu.marathon.why.request import request_of
+    from mesos_gpu.marathon.why.verdict import room, verdict_of
+
+    request = request_of(app)
+    verdicts = [verdict_of(request, agent, rules) for agent in agents]
+    instances = request.spec.instances
     if not any(verdict.ever for verdict in verdicts):
         from mesos_gpu.marathon.why.answer import answer
-        from mesos_gpu.marathon.why.situation import Situation
+        from mesos_gpu.marathon.why.facts import Situation
 
-        never = answer(Situation(app, wish, queued={"count": wish.instances}, agents=agents, verdicts=verdicts))
+        never = answer(Situation(app, request, queued={"count": instances}, agents=agents, verdicts=verdicts))
         return ["\n  ".join([f"{never.headline} It will wait.", *never.remedies])]
-    if not wish.gpus or wish.instances < 1:
+    if not request.spec.gpus or instances < 1:
         return []
-    slots = room(wish, agents, verdicts)
-    if slots < wish.gang:
+    slots = room(request, agents, verdicts)
+    if slots < request.spec.gang_size:
         from mesos_gpu.marathon.why.order import gang_without_room
 
-        headline, remedies = gang_without_room(wish, slots)
+        headline, remedies = gang_without_room(request, slots)
         return ["\n  ".join([f"{headline} It will wait.", *remedies])]
-    if slots < wish.instances:
-        return [f"the agents have room for {slots} of its {wish.instances} instances, were they empty; the others wait"]
+    if slots < instances:
+        return [f"the agents have room for {slots} of its {instances} instances, were they empty; the others wait"]
     able = [agent for agent, verdict in zip(agents, verdicts, strict=True) if verdict.ever]
-    return _about_update(wish, slots, _short(wish, able))
+    return _about_update(request, slots, _short(request, able, rules))
 
 
-def _short(wish: Wish, agents: Sequence[Agent]) -> list[str]:
+def _short(request: Request, agents: Sequence[Machine], rules: Rules) -> list[str]:
     """Return the amounts of which alone the agents, were they empty, have too little for one more instance."""
-    from mesos_gpu.marathon.why.judge import slots_of
+    from mesos_gpu.marathon.matching.matching import capacity_by_scalar
+    from mesos_gpu.marathon.why.verdict import role_of
 
-    return [
-        name
-        for name, wanted in wish.amounts.items()
-        if wanted > 0 and sum(slots_of(wish, agent, [name]) for agent in agents) <= wish.instances
-    ]
+    spec = request.spec
+    rooms = [capacity_by_scalar(spec, agent.offer_of(agent.total, role_of(spec)), rules) for agent in agents]
+    return [name for name in spec.asked if sum(room[name] for room in rooms) <= spec.instances]
 
 
-def _about_update(wish: Wish, slots: int, short: Sequence[str]) -> list[str]:
+def _about_update(request: Request, slots: int, short: Sequence[str]) -> list[str]:
     """Tell that an update would wait forever: what minimumHealthCapacity keeps up leaves no room for a new task."""
     import math
 
-    from mesos_gpu.marathon.why.judge import count_text
-    from mesos_gpu.marathon.why.remedies import one_missing
+    from mesos_gpu.marathon.why.suggestions import one_missing
+    from mesos_gpu.marathon.why.verdict import count_text
 
-    kept = math.ceil(wish.instances * wish.first_health - 1e-9)
-    if kept < wish.instances or slots > wish.instances:
+    instances = request.spec.instances
+    kept = math.ceil(instances * request.spec.document["upgradeStrategy"]["minimumHealthCapacity"] - 1e-9)
+    if kept < instances or slots > instances:
         return []
-    used = ", ".join(count_text(wish.instances * wish.amounts[name], name) for name in short)
+    used = ", ".join(count_text(instances * request.spec.asked[name], name) for name in short)
     words = f"no {' and no '.join(_PLURALS[name] for name in short)} for both (it uses {used})"
-    health = one_missing(wish.instances)
+    health = one_missing(instances)
     return [
         "an update of it could not finish: new instances start before old ones end, and the agents have "
         f"{words if short else 'no room for both'}. Say "

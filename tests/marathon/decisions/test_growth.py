@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.matching.offers import Offer
-from mesos_gpu.marathon.matching.parts_first import high_share
+from mesos_gpu.marathon.matching.share_scheduling import high_share
 from mesos_gpu.marathon.state.actions import Decline, Launch
 from mesos_gpu.marathon.state.events import Offered, PutApps, RemoveApp, Tick
 from mesos_gpu.marathon.state.state import restored

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mesos_gpu.errors import NotFound
 from mesos_gpu.marathon.engine.ids import ids_from
+from mesos_gpu.marathon.matching.machines import read_machine
 from mesos_gpu.marathon.rehearsal.foresight import Foresight, foresee
-from mesos_gpu.marathon.rehearsal.machines import read_machine
 from mesos_gpu.marathon.state.events import Moment, RemoveApp
 from mesos_gpu.marathon.state.run_times import KEPT_KINDS, KEPT_S, KEPT_TIMES
 from mesos_gpu.master.views.views import slaves_view

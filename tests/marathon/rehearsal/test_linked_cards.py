@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from mesos_gpu.marathon.api.plan import shown
 from mesos_gpu.marathon.engine.ids import ids_from
+from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.rehearsal.advising import advise
 from mesos_gpu.marathon.rehearsal.foresight import foresee
-from mesos_gpu.marathon.rehearsal.machines import Machine
 from mesos_gpu.marathon.rehearsal.rehearsing import rehearse
 from mesos_gpu.marathon.rehearsal.scene import Scene
 from mesos_gpu.marathon.state.events import Moment, PutApps, PutPod

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mesos_gpu.marathon.engine.ids import ids_from
+from mesos_gpu.marathon.matching.machines import read_machine
 from mesos_gpu.marathon.model.instances import Phase
-from mesos_gpu.marathon.rehearsal.machines import read_machine
 from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, rehearse
 from mesos_gpu.marathon.state.events import Event, KillTasks, Moment, PutApps, RemoveApp, RestartApp
 from mesos_gpu.master.views.views import slaves_view

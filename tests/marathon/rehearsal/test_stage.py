@@ -9,8 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from mesos_gpu.marathon.engine.ids import ids_from
+from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
-from mesos_gpu.marathon.rehearsal.machines import Machine
 from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, rehearse
 from mesos_gpu.marathon.rehearsal.stage import Stage
 from mesos_gpu.marathon.state.events import Event, Moment, Offered, PutApps, Tick

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from mesos_gpu.marathon.api.plan import shown
-from mesos_gpu.marathon.rehearsal.machines import Machine
+from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, rehearse
 from mesos_gpu.marathon.state.events import Event, PutApps, RemoveApp
 from mesos_gpu.mesos.ids import AgentId

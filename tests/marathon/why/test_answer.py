@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.marathon.matching.machines import Machine
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, Rules
 from mesos_gpu.marathon.why.answer import Answer, answer
-from mesos_gpu.marathon.why.judge import Holder, judge
-from mesos_gpu.marathon.why.situation import Situation
-from mesos_gpu.marathon.why.wish import wish_of
-from mesos_gpu.mesos.clients.agents import Agent
+from mesos_gpu.marathon.why.change import Held
+from mesos_gpu.marathon.why.facts import Situation, holders_of
+from mesos_gpu.marathon.why.request import request_of
+from mesos_gpu.marathon.why.verdict import verdict_of
 from tests.support.golden import Golden
 from tests.support.marathon.why import agent, app
 
@@ -19,12 +21,16 @@ QUEUED = {"count": 1, "delay": {"timeLeftSeconds": 0}}
 
 
 def asked(
-    document: dict[str, Any], agents: Sequence[Agent] = (), *, queued: Any = QUEUED, keeps: bool = False, **more: Any
+    document: dict[str, Any], agents: Sequence[Machine] = (), *, queued: Any = QUEUED, keeps: bool = False, **more: Any
 ) -> Answer:
-    holders = more.get("holders", {})
-    wish = wish_of(document)
-    verdicts = [judge(wish, a, a.hostname, holders=holders.get(a.id, ()), keeps_gpus=keeps) for a in agents]
-    return answer(Situation(document, wish, queued=queued, agents=agents, verdicts=verdicts, **more))
+    request = request_of(document)
+    rules, held = Rules(GpuBehaviour.RESTRICTED if keeps else GpuBehaviour.UNRESTRICTED), more.get("held", {})
+    verdicts = [verdict_of(request, a, rules, holders=holders_of(held.get(a.id, ()))) for a in agents]
+    return answer(Situation(document, request, queued=queued, agents=agents, verdicts=verdicts, rules=rules, **more))
+
+
+def holding(name: str, gpus: int) -> Held:
+    return Held(f"{name}.1", name, {"gpus": 1000 * gpus}, "*", True)
 
 
 @pytest.mark.parametrize(
@@ -79,16 +85,16 @@ def test_gpus_of_other_roles_are_told_by_role(golden: Golden) -> None:
 
 def test_a_full_agent_is_told_with_the_app_that_would_make_room(golden: Golden) -> None:
     one = agent(used={"gpus": 4})
-    holders = {one.id: [Holder("/big", {"gpus": 3.0}, True), Holder("/small", {"gpus": 1.0}, True)]}
-    found = asked(app(), [one], holders=holders)
+    held = {one.id: [holding("/big", 3), holding("/small", 1)]}
+    found = asked(app(), [one], held=held)
     assert found.state == "waiting"
     assert found.remedies == (golden,)
 
 
 def test_room_that_nobody_alone_can_make_is_told_as_what_is_missing(golden: Golden) -> None:
     one = agent(used={"gpus": 4})
-    holders = {one.id: [Holder(f"/a{n}", {"gpus": 1.0}, True) for n in range(4)]}
-    assert asked(app(), [one], holders=holders).remedies == (golden,)
+    held = {one.id: [holding(f"/a{n}", 1) for n in range(4)]}
+    assert asked(app(), [one], held=held).remedies == (golden,)
 
 
 def test_a_machine_that_lacks_nothing_would_do_with_nothing(golden: Golden) -> None:
@@ -115,11 +121,11 @@ def test_gpus_scattered_over_machines_are_told(golden: Golden) -> None:
 
 def test_an_upgrade_that_waits_for_its_own_gpus_is_blocked_and_told_how_to_go_on() -> None:
     one = agent(used={"gpus": 4})
-    holders = {one.id: [Holder("/train", {"gpus": 4.0}, True)]}
-    found = asked(app(instances=2), [one, agent("cpu", total={"gpus": 0})], holders=holders, upgrading=True)
+    held = {one.id: [holding("/train", 4)]}
+    found = asked(app(instances=2), [one, agent("cpu", total={"gpus": 0})], held=held, upgrading=True)
     assert found.state == "blocked"
     assert "minimumHealthCapacity=0.5 upgradeStrategy.maximumOverCapacity=0" in found.remedies[0]
-    assert asked(app(instances=2), [one], holders=holders).state == "waiting"
+    assert asked(app(instances=2), [one], held=held).state == "waiting"
 
 
 def test_what_marathon_says_of_a_blocked_deployment_is_passed_on(golden: Golden) -> None:
@@ -176,13 +182,14 @@ def test_more_instances_than_there_is_room_for_is_told(golden: Golden) -> None:
 def test_what_would_keep_the_memory_of_a_part_is_told(golden: Golden) -> None:
     share = app(gpus=0, cpus=99, gpuShare={"memGiB": 6, "weight": 2})
     cards = {"gpu_shared_cards": "2=GPU-a/15/watcher,3=GPU-b/4/cgroup"}
-    found = asked(share, agents=[agent("a", attributes=cards)])
+    total = {"gpu_mem": "[2000-2014, 3000-3003]", "gpu_slices": "[2000-2024, 3000-3024]"}
+    found = asked(share, agents=[agent("a", attributes=cards, total=total)])
     assert found.headline == golden
     assert found.remedies == golden
     # Agents of before do not say it, and who wants no part is not told.
     before = {"gpu_shared_cards": "2=GPU-a/15"}
     for wanted, there in ((share, before), (app(gpus=0, cpus=99), cards)):
-        assert asked(wanted, agents=[agent("a", attributes=there)]).remedies == golden
+        assert asked(wanted, agents=[agent("a", attributes=there, total=total)]).remedies == golden
 
 
 def test_an_app_whose_gpus_are_put_away_says_for_whom(golden: Golden) -> None:

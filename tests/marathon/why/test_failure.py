@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.marathon.matching.matching import Rules
 from mesos_gpu.marathon.why.answer import answer
+from mesos_gpu.marathon.why.facts import Situation
 from mesos_gpu.marathon.why.failure import (
     Failure,
     container_of,
@@ -17,9 +19,9 @@ from mesos_gpu.marathon.why.failure import (
     last_failure,
     pod_document,
 )
-from mesos_gpu.marathon.why.situation import Situation
+from mesos_gpu.marathon.why.request import request_of
 from mesos_gpu.marathon.why.suspended import GAVE_WAY
-from mesos_gpu.marathon.why.wish import wish_of
+from mesos_gpu.marathon.why.verdict import verdict_of
 from tests.support.golden import Golden
 from tests.support.marathon.why import agent, app
 
@@ -93,8 +95,8 @@ def test_an_image_that_cannot_be_had_is_told_from_a_command_that_fails(message: 
 
 
 def why(document: dict[str, Any], **more: Any) -> tuple[str, str, tuple[str, ...]]:
-    wish = wish_of(document)
-    found = answer(Situation(document, wish, now=NOW, **more))
+    request = request_of(document)
+    found = answer(Situation(document, request, now=NOW, **more))
     assert found.failure is not None
     assert found.document()["failure"]["tries"] == 9
     return found.state, found.headline, found.remedies
@@ -109,10 +111,8 @@ def test_a_crash_loop_comes_first_whatever_the_app_does_at_the_moment(golden: Go
     assert (state, said) == ("running", golden)
     state, said, _ = why(document, queued={"count": 1, "delay": {"timeLeftSeconds": 12}})
     assert (state, said) == ("delayed", golden)
-    from mesos_gpu.marathon.why.judge import judge
-
     one = agent()
-    verdicts = [judge(wish_of(document), one, one.hostname)]
+    verdicts = [verdict_of(request_of(document), one, Rules())]
     state, said, _ = why(document, queued={"count": 1}, agents=[one], verdicts=verdicts)
     assert (state, said) == ("waiting", golden)
 
@@ -166,7 +166,7 @@ def test_a_pods_image_that_cannot_be_had_is_named_with_the_place_to_change_it(go
     document = pod_document(POD, {"terminationHistory": [ended(message)]})
     task_id = document["lastTaskFailure"]["taskId"]
     assert (container_of(document, task_id), image_of(document, task_id)) == (1, "nope:1")
-    found = answer(Situation(document, wish_of(document), now=NOW))
+    found = answer(Situation(document, request_of(document), now=NOW))
     assert found.headline == golden
     assert found.remedies == golden
     # The other container has no image: what it failed of is something else.

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.marathon.why.fragments import fragments, sizes_of
+from mesos_gpu.marathon.why.request import spec_of
 from tests.support.marathon.why import agent, app
 
 
 def test_gpus_without_cpus_or_memory_and_too_few_are_told_with_the_cause() -> None:
-    sizes = sizes_of([app(gpus=2, cpus=2, mem=1024, instances=3)], [])
+    sizes = sizes_of([spec_of(app(gpus=2, cpus=2, mem=1024, instances=3))], [])
     agents = [
         agent("cpus", used={"cpus": 7}),
         agent("mem", used={"mem": 16000}),
@@ -35,8 +36,9 @@ def test_sizes_are_those_of_apps_and_jobs_with_gpus() -> None:
         {"id": "j", "run": {"gpus": 2, "cpus": 1, "mem": 128}},
         {"id": "k", "run": {"cpus": 1}},
     ]
-    found = sizes_of([app(instances=2), app(gpus=4, instances=1), app(gpus=0), app(instances=0)], jobs)
-    assert [(size.amounts["gpus"], size.count) for size in found] == [(4, 1), (2, 3)]
+    specs = [app(instances=2), app(gpus=4, instances=1), app(gpus=0), app(instances=0)]
+    found = sizes_of(map(spec_of, specs), jobs)
+    assert [(size.amounts["gpus"], size.count) for size in found] == [(4000, 1), (2000, 3)]
 
 
 def test_without_a_mix_nothing_is_stranded() -> None:
@@ -52,7 +54,7 @@ def test_without_a_mix_nothing_is_stranded() -> None:
 def test_what_is_stranded_fits_no_size_and_the_rest_is_filled(
     mix: list[tuple[int, int, int]], gpus: int, cpus: int, mem: int
 ) -> None:
-    sizes = sizes_of([app(gpus=g, cpus=c, mem=m * 1024) for g, c, m in mix], [])
+    sizes = sizes_of([spec_of(app(gpus=g, cpus=c, mem=m * 1024)) for g, c, m in mix], [])
     one = agent(used={"gpus": 4 - gpus, "cpus": 8 - cpus, "mem": 16384 - mem * 1024})
     found = fragments([one], sizes)
     if not gpus:

@@ -6,27 +6,31 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.marathon.matching.matching import Rules
 from mesos_gpu.marathon.why.answer import answer
-from mesos_gpu.marathon.why.facts import Judging, holders_of, of_app
-from mesos_gpu.marathon.why.situation import Situation
-from mesos_gpu.marathon.why.wish import wish_of
+from mesos_gpu.marathon.why.facts import Judging, Situation, held_by, holders_of, of_app
+from mesos_gpu.marathon.why.request import request_of
 from tests.support.golden import Golden
 from tests.support.marathon.why import agent, app
 
 NO = "CUDA cannot lock process 7: it has not ended its kernels within 10 s (600)"
-CARDS = agent(attributes={"gpu_shared_cards": "0=GPU-a/16/watcher"})
+CARDS = agent(
+    attributes={"gpu_shared_cards": "0=GPU-a/16/watcher"},
+    total={"gpu_mem": "[0-15]", "gpu_slices": "[0-24]"},
+    used={"cpus": 1, "gpu_mem": "[0-7, 9-10]", "gpu_slices": "[0-0]"},
+)
 
 
 def waiting(document: dict[str, Any], **more: Any) -> Any:
     """Answer why an app waits that a machine with one shared card has refused, of which /part has most."""
     last = {"offer": {"agentId": CARDS.id}, "reason": ["InsufficientGpus"]}
     queued = {"count": 1, "delay": {"timeLeftSeconds": 0}, "lastUnusedOffers": [last], **more}
-    wish = wish_of(document)
-    judging = Judging.of(document, wish, queued, [CARDS])
+    request = request_of(document)
+    judging = Judging.of(document, request, Rules(), [CARDS])
     tasks = [{"id": "part.instance-1._app.1", "resources": {"cpus": 1, "gpu_mem": "[0-7, 9-10]"}}]
     for one in judging.full():
         judging.hold(one, tasks, {"part.instance-1._app.1": "/part"})
-    return answer(Situation(**of_app(document, wish, queued, ()), **judging.fields()))
+    return answer(Situation(**of_app(document, request, queued, ()), **judging.fields()))
 
 
 HIGH = app(gpus=0, gpuShare={"memGiB": 12, "highPriority": True})
@@ -65,4 +69,4 @@ def test_what_gave_way_says_to_whom_and_why_it_was_not_suspended(golden: Golden)
 
 def test_parts_that_tasks_hold_are_counted() -> None:
     tasks = [{"id": "a", "resources": {"gpu_mem": "[3-5]"}}, {"id": "b", "resources": {"gpu_mem": "[8-8]"}}]
-    assert [one.amounts["gpu_mem"] for one in holders_of(tasks, {"a": "/a", "b": "/a"})] == [4]
+    assert [one.amounts["gpu_mem"] for one in holders_of(held_by(tasks, {"a": "/a", "b": "/a"}))] == [4000]

@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mesos_gpu.marathon.matching.linking import cards_shown
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.matching.nvlink import cards_shown
 from mesos_gpu.marathon.model.instances import Task
 from mesos_gpu.marathon.state.events import PutPod
 from mesos_gpu.marathon.views.pod_views import pod_status
 from mesos_gpu.marathon.views.views import task_views
 from mesos_gpu.marathon.why.answer import answer
 from mesos_gpu.marathon.why.change import Change, Step, read_change
-from mesos_gpu.marathon.why.facts import of_app
+from mesos_gpu.marathon.why.facts import Situation, of_app
 from mesos_gpu.marathon.why.failure import pod_document
 from mesos_gpu.marathon.why.links import Given, linked, links_words
-from mesos_gpu.marathon.why.situation import Situation
-from mesos_gpu.marathon.why.wish import wish_of
+from mesos_gpu.marathon.why.request import request_of
 from mesos_gpu.mesos.shares.gpu_links import LINKS_ATTRIBUTE, cards_label
 from tests.support.golden import Golden
 from tests.support.marathon.builders import SETTINGS, Run, app, container, pod, status
@@ -64,7 +63,7 @@ def test_why_says_it_of_what_runs(golden: Golden) -> None:
     shown = tasks(([0, 1], True), ([1, 2], False), ([3], None))
     assert linked(shown) == golden
     document = {**app("/a", gpus=2), "id": "/a", "instances": 3, "tasksRunning": 3, **shown}
-    found = answer(Situation(**of_app(document, wish_of(document), None, ())))
+    found = answer(Situation(**of_app(document, request_of(document), None, ())))
     assert (found.state, found.headline) == ("running", golden)
     assert linked({"tasks": [{"host": "h"}]}) == linked({}) == linked({"podInstances": [{}]}) == ""
     assert linked(tasks(*[([0, 1], True)] * 10)) == golden
@@ -112,7 +111,7 @@ def test_a_pods_status_and_tasks_are_as_marathons_where_gpus_are_not_asked_for_o
 def test_why_says_it_of_a_pod_that_runs(golden: Golden) -> None:
     shown = shown_of(running_pod(1, 2), cards=True)
     document = pod_document(shown["spec"], shown)
-    found = answer(Situation(**of_app(document, wish_of(document), None, ())))
+    found = answer(Situation(**of_app(document, request_of(document), None, ())))
     assert found.headline == golden
     many = [{"agentHostname": "h", "gpuCards": {"indices": [0, 1], "nvlink": True}}] * 9
     assert linked({"podInstances": many}) == golden

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.why.fragments import fragments, sizes_of
 from mesos_gpu.marathon.why.moves import Movable, movable_of, plan_moves
-from mesos_gpu.mesos.clients.agents import Agent
+from mesos_gpu.marathon.why.request import spec_of
 from tests.support.histories import examples
 from tests.support.marathon.why import agent, app
 
@@ -20,7 +21,7 @@ SHAPES = {"a": (4, 8), "b": (4, 8), "c": (0, 8)}
 """GPUs and CPUs of the machines."""
 
 
-def machines(tasks: list[tuple[str, int, int]]) -> list[Agent]:
+def machines(tasks: list[tuple[str, int, int]]) -> list[Machine]:
     """Machines on which these run: pairs of machine, GPUs and CPUs."""
     found = []
     for name, (gpus, cpus) in SHAPES.items():
@@ -77,7 +78,7 @@ def clusters(draw: st.DrawFn) -> list[tuple[str, int, int]]:
 def test_no_fewer_moves_gain_and_no_others_gain_more(
     tasks: list[tuple[str, int, int]], mix: list[tuple[int, int]]
 ) -> None:
-    sizes = sizes_of([app(gpus=gpus, cpus=cpus, mem=0) for gpus, cpus in mix], [])
+    sizes = sizes_of([spec_of(app(gpus=gpus, cpus=cpus, mem=0)) for gpus, cpus in mix], [])
     found = plan_moves(machines(tasks), sizes, movables(tasks))
     before = stranded(tasks, sizes)
     best = {n: before - min((stranded(now, sizes) for now in all_moves(tasks, n)), default=before) for n in (1, 2)}
@@ -101,20 +102,20 @@ def test_no_fewer_moves_gain_and_no_others_gain_more(
 
 def test_what_takes_the_cpus_beside_free_gpus_goes_where_no_gpus_are() -> None:
     tasks = [("a", 0, 7), ("b", 4, 4)]
-    (gain,) = plan_moves(machines(tasks), sizes_of([app(gpus=2, cpus=2, mem=0)], []), movables(tasks))
+    (gain,) = plan_moves(machines(tasks), sizes_of([spec_of(app(gpus=2, cpus=2, mem=0))], []), movables(tasks))
     assert (gain.gpus, [(move.task.task_id, move.to) for move in gain.moves]) == (4, [("t0", "A-c")])
 
 
 def test_without_a_mix_or_stranded_gpus_nothing_moves() -> None:
     tasks = [("a", 0, 7)]
     assert plan_moves(machines(tasks), [], movables(tasks)) == []
-    assert plan_moves(machines([]), sizes_of([app(gpus=1)], []), []) == []
+    assert plan_moves(machines([]), sizes_of([spec_of(app(gpus=1))], []), []) == []
 
 
 def test_machines_with_reservations_are_no_targets() -> None:
     kept = agent("c", total={"gpus": 0}, reserved_resources={"ml": {"cpus": 1}}, unreserved_resources={"cpus": 8})
     agents = [*machines([("a", 0, 7), ("b", 4, 4)])[:2], kept]
-    assert plan_moves(agents, sizes_of([app(gpus=2, cpus=2, mem=0)], []), movables([("a", 0, 7)])) == []
+    assert plan_moves(agents, sizes_of([spec_of(app(gpus=2, cpus=2, mem=0))], []), movables([("a", 0, 7)])) == []
 
 
 RUNS = {"id": "t", "slaveId": "A-a", "state": "TASK_RUNNING", "version": "2026-01-02T00:00:00.000Z"}

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.why.of_jobs import run_document, wish_of_run, without_wait
+from mesos_gpu.marathon.why.of_jobs import request_of_run, run_document, without_wait
+from mesos_gpu.marathon.why.verdict import role_of
 from tests.support.golden import Golden
 
 RUN = {"cmd": "./train", "cpus": 1, "mem": 128, "gpus": 2}
@@ -20,10 +21,11 @@ def active(*statuses: str) -> dict[str, Any]:
 def test_a_run_asks_for_what_its_job_says() -> None:
     placement = {"constraints": [{"attribute": "rack", "operator": "EQ", "value": "a"}]}
     job = {"id": "a.b", "run": {**RUN, "placement": placement, "gang": {"size": 2}}, "activeRuns": [], "history": {}}
-    wish = wish_of_run(run_document(job, "ml"))
-    assert (wish.id, wish.gpus, wish.instances, wish.gang, wish.roles) == ("a.b", 2, 2, 2, ("ml", "*"))
-    assert wish.constraints == (("rack", "IS", "a"),)
-    assert wish.updated("gang.size=1", "instances=1") == "`mesos-gpu job update a.b run.gang.size=1`"
+    request = request_of_run(run_document(job, "ml"))
+    spec = request.spec
+    assert (request.id, spec.gpus, spec.instances, spec.gang_size, role_of(spec)) == ("a.b", 2, 2, 2, "ml")
+    assert request.constraints == (("rack", "IS", "a"),)
+    assert request.updated("gang.size=1", "instances=1") == "`mesos-gpu job update a.b run.gang.size=1`"
 
 
 def test_what_no_job_could_be_is_refused() -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.marathon.matching.machines import Machine
+from mesos_gpu.marathon.matching.matching import RolesBehaviour, Rules
 from mesos_gpu.marathon.why.answer import Answer, answer
 from mesos_gpu.marathon.why.change import Held
-from mesos_gpu.marathon.why.facts import held_by
-from mesos_gpu.marathon.why.judge import judge
-from mesos_gpu.marathon.why.situation import Situation
+from mesos_gpu.marathon.why.facts import Situation, held_by
+from mesos_gpu.marathon.why.request import request_of
 from mesos_gpu.marathon.why.smallest import Surroundings, smallest
-from mesos_gpu.marathon.why.wish import wish_of
-from mesos_gpu.mesos.clients.agents import Agent
+from mesos_gpu.marathon.why.verdict import verdict_of
 from tests.support.golden import Golden
 from tests.support.histories import examples
 from tests.support.marathon.stuck import smaller_change, stuck_cluster
@@ -33,12 +33,14 @@ def test_what_is_advised_starts_the_app_and_no_smaller_change_does() -> None:
 
 
 def asked(
-    document: dict[str, Any], agents: list[Agent], held: dict[str, list[Held]] | None = None, **more: Any
+    document: dict[str, Any], agents: list[Machine], held: dict[str, list[Held]] | None = None, **more: Any
 ) -> Answer:
-    wish = wish_of(document)
-    verdicts = [judge(wish, one, one.hostname) for one in agents]
+    request = request_of(document)
+    verdicts = [verdict_of(request, one, more.get("rules", Rules())) for one in agents]
     queued = {"count": 1, "delay": {"timeLeftSeconds": 0}}
-    return answer(Situation(document, wish, queued=queued, agents=agents, verdicts=verdicts, held=held or {}, **more))
+    return answer(
+        Situation(document, request, queued=queued, agents=agents, verdicts=verdicts, held=held or {}, **more)
+    )
 
 
 def texts(found: Answer) -> list[str]:
@@ -82,7 +84,7 @@ def test_what_others_reserved_does_not_come_free_by_ending_them(golden: Golden) 
     one = agent(
         unreserved_resources={"cpus": 8, "mem": 16384},
         reserved_resources={"web": {"gpus": 4}},
-        used_resources_full=[{"name": "gpus", "scalar": {"value": 4}, "role": "web"}],
+        used_resources_full=[{"name": "gpus", "type": "SCALAR", "scalar": {"value": 4}, "role": "web"}],
     )
     held = {one.id: [Held("web.1", "/web", {"gpus": 4000}, "web", True)]}
     assert texts(asked(app(), [one], held)) == golden
@@ -108,10 +110,58 @@ def test_a_pod_is_told_in_words_and_its_instances_end_whole(golden: Golden) -> N
     assert texts(asked(pod, [one], {one.id: held})) == golden
 
 
+def kinds(found: Answer) -> list[tuple[str, str]]:
+    assert found.change is not None
+    return [(step.kind, step.target) for step in found.change.steps]
+
+
+def test_roles_that_no_agent_offers_are_replaced_by_those_that_agents_offer() -> None:
+    found = asked(app(role="slave_public", acceptedResourceRoles=["slave_public"], gpus=0, cpus=2), [agent()])
+    assert kinds(found) == [("roles", "*")]
+    assert """`mesos-gpu app update /train 'acceptedResourceRoles=["*"]'`""" in texts(found)[0]
+    assert [lack.kind for verdict in found.verdicts for lack in verdict.lacks] == ["role"]
+
+
+def test_resources_reserved_for_the_role_are_used_if_the_default_leaves_them_out() -> None:
+    one = agent(unreserved_resources={"cpus": 8, "mem": 16384}, reserved_resources={"ml": {"gpus": 4}})
+    rules = Rules(roles_behaviour=RolesBehaviour.UNRESERVED)
+    assert kinds(asked(app(), [one], rules=rules)) == [("roles", "*,ml")]
+    assert asked(app(), [one]).change is None
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        ({"portDefinitions": [{"port": 88}], "requirePorts": True}, "requirePorts=false"),
+        (
+            {
+                "networks": [{"mode": "container/bridge"}],
+                "container": {"portMappings": [{"containerPort": 80}, {"containerPort": 88, "hostPort": 88}]},
+            },
+            "container.portMappings[1].hostPort=0",
+        ),
+    ],
+)
+def test_ports_that_no_agent_offers_are_left_to_the_agent(more: dict[str, Any], word: str) -> None:
+    found = asked(app(**more), [agent()])
+    assert (found.state, kinds(found)) == ("impossible", [("ports", "")])
+    assert word in texts(found)[0]
+    assert "--resources=ports:[88-88]" in found.remedies[0]
+
+
+def test_an_app_of_more_gpus_than_twice_those_of_a_machine_is_told_one_thing() -> None:
+    found = asked(app(gpus=8), [agent(total={"gpus": 3})])
+    assert kinds(found) == [("add", "")]
+    assert not any("at most" in remedy for remedy in found.remedies)
+    found = asked(app(gpus=8), [agent(total={"gpus": 4})])
+    assert kinds(found) == [("lower", "gpus")]
+    assert "at most 4 GPUs" in found.remedies[0]
+
+
 @pytest.mark.parametrize(
     "more",
     [{"gpus": 0, "gpuShare": {"memGiB": 4}}, {"container": {"volumes": [{"persistent": {"size": 1}}]}}],
 )
 def test_parts_of_gpus_and_data_that_is_somewhere_are_left_out(more: dict[str, Any]) -> None:
-    wish = wish_of(app(**more))
-    assert smallest(wish, Surroundings([agent(used={"cpus": 8})])) is None
+    request = request_of(app(**more))
+    assert smallest(request, Surroundings([agent(used={"cpus": 8})])) is None

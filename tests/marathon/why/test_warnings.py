@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.why.smoke import ends_at_once
+from mesos_gpu.marathon.matching.matching import Rules
+from mesos_gpu.marathon.why.ending_commands import ends_at_once
 from mesos_gpu.marathon.why.warnings import warnings
 from tests.support.golden import Golden
 from tests.support.marathon.why import agent, app
@@ -58,7 +59,7 @@ def test_arguments_are_looked_at_where_no_image_has_a_program_of_its_own() -> No
 
 
 def said(document: dict[str, Any], agents: Any) -> str:
-    return "\n".join(warnings(document, agents))
+    return "\n".join(warnings(document, agents, Rules()))
 
 
 def test_a_smoke_test_is_told_that_it_never_ends(golden: Golden) -> None:
@@ -81,17 +82,19 @@ def test_gpus_in_an_image_that_may_lack_the_driver_are_told_with_the_line_that_h
     image: str, labels: dict[str, str], gpus: int, told: bool
 ) -> None:
     app = {"id": "/a", "cmd": "sleep 9", "gpus": gpus, "labels": labels, "container": {"docker": {"image": image}}}
-    found = [text for text in warnings(app, None) if '"labels": {"com.nvidia.volumes.needed"' in text]
+    found = [text for text in warnings(app, None, Rules()) if '"labels": {"com.nvidia.volumes.needed"' in text]
     assert len(found) == told
 
 
 @pytest.mark.parametrize("brings", [True, False, None])
 def test_what_an_agent_says_of_an_image_counts_more_than_its_name(brings: bool | None) -> None:
     app = {"id": "/a", "cmd": "sleep 9", "gpus": 1, "container": {"docker": {"image": "gpu-tools:1"}}}
-    found = [text for text in warnings(app, None, brings_driver=brings) if "com.nvidia.volumes.needed" in text]
+    found = [text for text in warnings(app, None, Rules(), brings_driver=brings) if "com.nvidia.volumes.needed" in text]
     assert len(found) == (brings is False)
     plain = {**app, "container": {"docker": {"image": "ubuntu"}}}
-    told = [text for text in warnings(plain, None, brings_driver=brings) if "com.nvidia.volumes.needed" in text]
+    told = [
+        text for text in warnings(plain, None, Rules(), brings_driver=brings) if "com.nvidia.volumes.needed" in text
+    ]
     assert len(told) == (brings is not True)
 
 
@@ -100,7 +103,7 @@ def test_an_app_that_fits_nowhere_is_told_with_what_would_do(golden: Golden) -> 
 
 
 def test_a_gang_that_needs_more_machines_is_told_before_it_is_sent(golden: Golden) -> None:
-    (told,) = warnings(app(instances=2, gang={"size": 2}), [agent()])
+    (told,) = warnings(app(instances=2, gang={"size": 2}), [agent()], Rules())
     assert told == golden
 
 
@@ -139,4 +142,4 @@ def test_what_an_update_would_lack_is_told_by_its_name(
 
 
 def test_what_cannot_be_known_is_not_warned_of() -> None:
-    assert warnings(app(gpus=99), None) == []
+    assert warnings(app(gpus=99), None, Rules()) == []

@@ -180,6 +180,21 @@ def test_a_reason_without_words_is_given_as_it_is() -> None:
     assert reasons_of({"processedOffersSummary": summary}) == ["NewReason"]
 
 
+@pytest.mark.parametrize(
+    ("reason", "app", "named"),
+    [
+        ("InsufficientPorts", {"portDefinitions": [{"port": 88}], "requirePorts": True}, "88"),
+        ("InsufficientGpus", {"gpuShare": {"memGiB": 40}}, "40 GiB"),
+    ],
+)
+def test_a_reason_names_the_ports_and_the_share_that_were_requested(
+    reason: str, app: dict[str, Any], named: str
+) -> None:
+    summary = {"rejectSummaryLastOffers": [{"reason": reason, "declined": 1}]}
+    (words,) = reasons_of({"app": {"id": "/a", **app}, "processedOffersSummary": summary})
+    assert named in words
+
+
 def test_a_deployment_that_left_no_app_was_given_up(golden: Golden) -> None:
     with pytest.raises(Conflict) as refused:
         World(([PLAN], app()), ([], None)).wait()

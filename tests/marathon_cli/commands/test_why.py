@@ -20,7 +20,13 @@ def full(marathon: ScriptedServer) -> ScriptedServer:
     """One agent with 2 GPUs that /other holds, while /train waits."""
     pid = f"slave(1)@{marathon.url.removeprefix('http://')}"
     amounts = {"cpus": 4, "gpus": 2, "mem": 8192, "disk": 1000}
-    slave = {"id": "A-S0", "hostname": "gpu1", "pid": pid, "resources": amounts, "used_resources": {"gpus": 2}}
+    slave = {
+        "id": "A-S0",
+        "hostname": "gpu1",
+        "pid": pid,
+        "resources": {**amounts, "ports": "[31000-32000]"},
+        "used_resources": {"gpus": 2},
+    }
     marathon.on("GET", "/slaves", {"slaves": [slave]})
     marathon.on("GET", "/v2/apps/train", {"app": {**TRAIN, "tasks": [], "tasksRunning": 0}})
     marathon.on("GET", "/v2/tasks", {"tasks": [{"id": "other.1", "appId": "/other", "slaveId": "A-S0"}]})

@@ -15,8 +15,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from mesos_gpu.errors import MesosGpuError
+from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.model.instances import Instance
-from mesos_gpu.marathon.rehearsal.machines import Machine
 from mesos_gpu.marathon.rehearsal.scene import Scene
 from mesos_gpu.marathon.rehearsal.stage import Stage
 from mesos_gpu.marathon.state.state import State

@@ -14,13 +14,13 @@ from typing import Any
 
 from mesos_gpu.marathon.definitions.app import AppRules, read_app
 from mesos_gpu.marathon.definitions.runspec import versioned
-from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, match
+from mesos_gpu.marathon.matching import machines
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, Rules, match
 from mesos_gpu.marathon.matching.offers import Offer
-from mesos_gpu.marathon.why.change import Change, Held
-from mesos_gpu.marathon.why.judge import task_at
-from mesos_gpu.marathon.why.smallest import NEW_MACHINE, Surroundings
-from mesos_gpu.marathon.why.wish import wish_of
-from mesos_gpu.mesos.clients.agents import Agent, read_agent
+from mesos_gpu.marathon.why.change import NEW, Change, Held
+from mesos_gpu.marathon.why.request import request_of
+from mesos_gpu.marathon.why.smallest import Surroundings
+from mesos_gpu.marathon.why.verdict import task_at
 from tests.support.marathon.builders import T0, V0
 
 NAMES = ("cpus", "mem", "gpus")
@@ -67,17 +67,20 @@ class Stuck:
         hosts = [machine.name for machine in self.machines for task in machine.tasks if task.owner == ME]
         return [task_at(_agent(by_name[host]), host, float(at)) for at, host in enumerate(hosts)]
 
+    @property
+    def behaviour(self) -> GpuBehaviour:
+        return GpuBehaviour.RESTRICTED if self.restricted else GpuBehaviour.UNRESTRICTED
+
     def surroundings(self) -> tuple[Any, Surroundings]:
         around = Surroundings(
             agents=[_agent(machine) for machine in self.machines],
             placed=self.placed,
             held={f"A-{machine.name}": machine.tasks for machine in self.machines},
-            role=ROLE,
             limits=self.limits,
             consumed=self.consumed,
-            keeps_gpus=self.restricted,
+            rules=Rules(self.behaviour),
         )
-        return wish_of(self.app), around
+        return request_of(self.app), around
 
     def with_change(self, change: Change) -> Stuck:
         """Do what a change says."""
@@ -108,7 +111,7 @@ class Stuck:
                 )
             else:
                 told = dict(step.attributes)
-                new = Machine(told.pop("hostname", NEW_MACHINE), dict(step.amounts), attributes=told)
+                new = Machine(told.pop("hostname", NEW), dict(step.amounts), attributes=told)
                 it = replace(it, machines=(*it.machines, new))
             it = replace(it, app=app)
         return it
@@ -119,19 +122,18 @@ class Stuck:
             if name in self.asked and self.consumed[name] + self.asked[name] > limit:
                 return False
         spec = versioned(read_app(self.app, AppRules(mesos_role=ROLE)), V0, None)
-        behaviour = GpuBehaviour.RESTRICTED if self.restricted else GpuBehaviour.UNRESTRICTED
         placed: Any = [SimpleNamespace(task=task) for task in self.placed]
         for machine in self.machines:
             if machine.state == "active":
                 offer = Offer.from_json(_offer(machine))
-                if isinstance(match(spec, offer, offer.resources, placed, behaviour=behaviour, now_s=T0), Match):
+                if isinstance(match(spec, offer, offer.resources, placed, behaviour=self.behaviour, now_s=T0), Match):
                     return True
         return False
 
 
-def _agent(machine: Machine) -> Agent:
+def _agent(machine: Machine) -> machines.Machine:
     used = {name: (machine.total.get(name, 0) - machine.free(name)) / 1000 for name in NAMES}
-    return read_agent(
+    return machines.read_machine(
         {
             "id": f"A-{machine.name}",
             "hostname": machine.name,

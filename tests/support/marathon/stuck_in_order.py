@@ -15,8 +15,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from mesos_gpu.marathon.engine.ids import ids_from
+from mesos_gpu.marathon.matching.machines import headroom_of, limits_of, read_machine
 from mesos_gpu.marathon.model.instances import Phase
-from mesos_gpu.marathon.rehearsal.machines import headroom_of, limits_of, read_machine
 from mesos_gpu.marathon.rehearsal.scene import Scene
 from mesos_gpu.marathon.state import actions as marathon_actions
 from mesos_gpu.marathon.state.events import Event, KillTasks, Moment, PutApps, StopRun

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from mesos_gpu.mesos.clients.agents import Agent, read_agent
+from mesos_gpu.marathon.matching.machines import Machine, read_machine
 
 
-def agent(name: str = "gpu1", **more: Any) -> Agent:
+def agent(name: str = "gpu1", **more: Any) -> Machine:
     """An agent with 4 GPUs, 8 CPUs and 16 GiB, of which `used` is taken."""
     amounts = {"cpus": 8, "gpus": 4, "mem": 16384, "disk": 1000, **more.pop("total", {})}
     document = {
         "id": f"A-{name}",
         "hostname": name,
         "pid": f"slave(1)@{name}:5051",
-        "resources": {**amounts, "ports": "[31000-32000]"},
+        "resources": {"ports": "[31000-32000]", **amounts},
         "used_resources": more.pop("used", {}),
         "offered_resources": more.pop("offered", {}),
         **more,
     }
-    return read_agent(document)
+    return read_machine(document)
 
 
 def app(**more: Any) -> dict[str, Any]:

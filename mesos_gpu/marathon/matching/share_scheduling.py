@@ -1,6 +1,8 @@
-"""Apps whose `gpuShare` has `highPriority`, and those that are suspended for them (docs/do/sharing.md). Pure.
+"""Shares of GPUs for apps that wait: where there are any, and who is suspended for a share of high priority. Pure.
 
-Whom it hits is `mesos_gpu.queueing.parts`' decision.
+The order of the queue counts processors, memory and whole GPUs. It does not know that the end of a task gives shares
+back, so an app that requests one is promised only machines that have it now. Who is suspended for an app whose
+`gpuShare` has `highPriority` (docs/do/sharing.md) is decided by `mesos_gpu.queueing.parts`.
 """
 
 from __future__ import annotations
@@ -9,11 +11,15 @@ import re
 from collections.abc import Iterable, Sequence
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching.gpu_shares import rooms_of
+from mesos_gpu.marathon.matching.gpu_shares import rooms_of, take_shares, usable_cards
+from mesos_gpu.marathon.matching.matching import Pool
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.instances import Instance, Task
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
-from mesos_gpu.queueing.parts import PartAsk, Sharer, who_is_suspended
+from mesos_gpu.mesos.shares.gpu_shares import MOST_SLICES
+from mesos_gpu.queueing.parts import PartAsk, Room, Sharer, fits, who_is_suspended
+
+Attributes = Sequence[tuple[str, str]]
 
 
 def high_share(spec: RunSpec | None) -> ShareAsk | None:
@@ -61,3 +67,24 @@ def whole_after(task: Task, message: str) -> tuple[int, ...]:
 
 def _named(message: str) -> tuple[int, ...]:
     return tuple(int(index) for index in re.findall(r"(?:GPU|,) (\d+) \(", message))
+
+
+def has_shares(spec: RunSpec, pool: Pool, attributes: Attributes, members: int = 1) -> bool:
+    """Return whether what may be taken of an offer has the parts that so many instances ask for; of none, it has."""
+    return take_shares(spec.shares * members, pool.resources, pool.roles, attributes) is not None
+
+
+def may_have_shares(spec: RunSpec, attributes: Attributes, taken: Room) -> bool:
+    """Return whether an agent of which nothing is offered may have the parts that an instance asks for.
+
+    `attributes` name its shared cards, `taken` is what tasks of ours have of them. What others have is not known.
+    """
+    return all(_may_have(ask, attributes, taken) for ask in spec.shares if ask is not None)
+
+
+def _may_have(ask: ShareAsk, attributes: Attributes, taken: Room) -> bool:
+    room = {}
+    for card, label in usable_cards(ask, attributes).items():
+        gib, slices = taken.get(card, (0, 0))
+        room[card] = label.mem_units - gib, MOST_SLICES - slices
+    return fits(PartAsk(ask.mem_gib, ask.weight), room)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mesos_gpu.marathon.rehearsal.machines import Machine, headroom_of, operated, read_machine
+from mesos_gpu.marathon.matching.machines import Machine, headroom_of, operated, read_machine
 from mesos_gpu.mesos.ids import AgentId, OfferId, Role
 from mesos_gpu.mesos.resources import Resources
 

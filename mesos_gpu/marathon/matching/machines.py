@@ -1,4 +1,4 @@
-"""Agents as a rehearsal has them: what is free, and offers made of it. Pure.
+"""Agents as a master's /slaves shows them, and the offers that the master can make of them. Pure.
 
 Source: Mesos' endpoint /slaves (src/master/http.cpp), which the documents are of.
 """
@@ -7,23 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mesos_gpu.errors import BadResources
-from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.offers import Offer
-from mesos_gpu.mesos.clients.agents import SCALARS, read_agent
+from mesos_gpu.mesos.clients.agents import SCALARS, names, read_agent
 from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import AgentId, OfferId, Role
 from mesos_gpu.mesos.resource import UNRESERVED, Resource, milli
-from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.resources import NOTHING, Resources
+
+_NO_DOCUMENT = cast(OfferDocument, {})
 
 
 class Machine(Struct, frozen=True):
-    """One agent. `used` is what tasks and executors have of it, of all frameworks."""
+    """One agent. `used` is what tasks and executors of all frameworks use; all else is `free`, offered or not."""
 
     id: AgentId
     host: str
@@ -35,6 +36,39 @@ class Machine(Struct, frozen=True):
     takes_tasks: bool = True
     connected: bool = True
     """Whether it could take some again when somebody says so."""
+    offered: Resources = field(default_factory=Resources)
+    """What of `free` is in an offer that no framework has answered."""
+    state: str = "active"
+    """active, draining, drained, deactivated, or inactive (not connected)."""
+    address: str = ""
+    """Where it answers, HOST:PORT."""
+    name: str = ""
+    """What to call it where its host is not enough: host and port, if several agents are on one host."""
+
+    @property
+    def called(self) -> str:
+        """Return what to call it."""
+        return self.name or self.host
+
+    @property
+    def total(self) -> Resources:
+        """Return all resources of the agent."""
+        return self.free + self.used
+
+    def offer_of(self, resources: Resources, role: Role) -> Offer:
+        """Return the offer that the master can make to a role of these resources of the agent."""
+        mine = resources.filter(lambda resource: _can_have(role, resource) and not resource.revocable)
+        return Offer(
+            id=OfferId(""),
+            agent_id=self.id,
+            host=self.host,
+            role=role,
+            resources=mine,
+            attributes=self.attributes,
+            region=self.region,
+            zone=self.zone,
+            document=_NO_DOCUMENT,
+        )
 
     def without(self, taken: Resources) -> Machine:
         """Return it when something more is used."""
@@ -46,7 +80,7 @@ class Machine(Struct, frozen=True):
 
     def offer(self, offer_id: OfferId, role: Role, headroom: Mapping[str, int]) -> OfferDocument | None:
         """Return an offer of what a role may have here; None of nothing. `headroom`: scalars that its quota leaves."""
-        mine = self.free.filter(lambda resource: resource.role in (UNRESERVED, role) and not resource.revocable)
+        mine = self.free.filter(lambda resource: _can_have(role, resource) and not resource.revocable)
         for name, most in headroom.items():
             mine = _at_most(mine, name, max(0, most))
         if not self.takes_tasks or (not mine.milli("cpus") and not mine.milli("mem")):
@@ -71,14 +105,13 @@ def read_machine(document: Mapping[str, Any]) -> Machine:
     Masters that do not show resources in full are believed what they show in short: reservations by role, ports.
     """
     agent = read_agent(document)
-    if "used_resources_full" in document:
+    if "unreserved_resources_full" in document:
         reserved = (document.get("reserved_resources_full") or {}).values()
         listed = [*(document.get("unreserved_resources_full") or []), *(one for each in reserved for one in each)]
         total = Resources.from_json(listed).unallocated()
-        used = Resources.from_json(document["used_resources_full"]).unallocated()
     else:
-        total = _in_short(agent.total, (document.get("resources") or {}).get("ports"))
-        used = _in_short(agent.used, (document.get("used_resources") or {}).get("ports"))
+        total = _in_short(agent.total, document.get("resources"))
+    used = _taken(document, "used_resources", total)
     return Machine(
         id=AgentId(agent.id),
         host=agent.hostname,
@@ -89,7 +122,22 @@ def read_machine(document: Mapping[str, Any]) -> Machine:
         zone=agent.zone,
         takes_tasks=agent.takes_tasks,
         connected=agent.state != "inactive",
+        offered=_taken(document, "offered_resources", total - used),
+        state=agent.state,
+        address=agent.address,
     )
+
+
+def read_machines(documents: Sequence[Mapping[str, Any]]) -> list[Machine]:
+    """Return the `slaves` of a master by host, each with a name of its own."""
+    called = names([read_agent(document) for document in documents])
+    found = [replace(machine, name=called[machine.id]) for machine in map(read_machine, documents)]
+    return sorted(found, key=lambda machine: (machine.host, _port_last(machine.address), machine.id))
+
+
+def _port_last(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port) if port.isdigit() else 0
 
 
 def operated(machine: Machine, operations: Iterable[Mapping[str, Any]]) -> Machine:
@@ -122,12 +170,36 @@ def _at_most(resources: Resources, name: str, most: int) -> Resources:
     return resources if taken is None else resources - taken
 
 
-def _in_short(by_role: Mapping[str, Mapping[str, float]], ports: Any) -> Resources:
+def _taken(document: Mapping[str, Any], key: str, available: Resources) -> Resources:
+    """Return what of `available` is used or offered. A master that shows it in short does not show of which roles."""
+    full = document.get(f"{key}_full")
+    if full is not None:
+        return Resources.from_json(full).unallocated()
+    short = document.get(key) or {}
+    roles = (UNRESERVED, *available.reserved_roles())
+    found = _in_short({}, short)
+    for name in SCALARS:
+        amount = milli(short.get(name) or 0)
+        found += available.find(name, min(amount, available.milli(name)), roles) or NOTHING
+    return found
+
+
+def _in_short(by_role: Mapping[str, Mapping[str, float]], shown: Mapping[str, Any] | None) -> Resources:
+    """Return scalars by role, with the ranges and sets (ports, parts of shared GPUs) among what is shown in short."""
     found = Resources()
     for role, amounts in by_role.items():
         text = ";".join(f"{name}({role}):{amounts[name]}" for name in SCALARS if amounts.get(name))
-        found += Resources.parse(text) if text else Resources()
-    return found + Resources.parse(f"ports:{ports}") if ports else found
+        found += Resources.parse(text) if text else NOTHING
+    texts = [f"{name}:{text}" for name, text in (shown or {}).items() if text and isinstance(text, str)]
+    return found + Resources.parse(";".join(text for text in texts if "_revocable:" not in text))
+
+
+def _can_have(role: str, resource: Resource) -> bool:
+    """Return whether the master offers a resource to a role: it is unreserved, or of the role or one above it.
+
+    Source: Mesos src/common/resources.cpp, Resources::isAllocatableTo.
+    """
+    return resource.role in (UNRESERVED, role) or role.startswith(f"{resource.role}/")
 
 
 def headroom_of(roles: Sequence[Mapping[str, Any]]) -> dict[Role, dict[str, int]]:
@@ -162,10 +234,3 @@ def readable(documents: Sequence[OfferDocument]) -> Iterator[Offer]:
 def of_quota(role: str) -> Role:
     """Return the role that has the quota of a role: the first of its names."""
     return Role(role.partition("/")[0])
-
-
-def asked_scalars(spec: RunSpec) -> dict[str, int]:
-    """Return what an instance takes, its executor counted, in thousandths."""
-    beside = spec.executor_resources
-    asked = {name: milli(spec.document.get(name, 0)) + milli(beside.get(name, 0)) for name in SCALARS}
-    return {name: amount for name, amount in asked.items() if amount}

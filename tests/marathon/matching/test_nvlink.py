@@ -10,9 +10,9 @@ import pytest
 from mesos_gpu.gpu.make import Make
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.gpu.topology import best, linked_sets
-from mesos_gpu.marathon.matching.linking import free_cards, with_links
+from mesos_gpu.marathon.matching.nvlink import free_cards, with_links
 from mesos_gpu.marathon.matching.offers import Offer
-from mesos_gpu.marathon.matching.placing import machine
+from mesos_gpu.marathon.matching.placement_demand import machine
 from mesos_gpu.marathon.model.instances import Task
 from mesos_gpu.marathon.model.usage import Held
 from mesos_gpu.mesos.ids import AgentId, TaskId

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.marathon.why.judge import Holder, judge, room, task_at
-from mesos_gpu.marathon.why.wish import wish_of
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour, Rules
+from mesos_gpu.marathon.why.request import request_of
+from mesos_gpu.marathon.why.verdict import Holder, Verdict, room, task_at, verdict_of
 from tests.support.golden import Golden
 from tests.support.marathon.why import agent, app
 
@@ -17,7 +18,12 @@ HERE = agent(attributes={"gpu_model": "NVIDIA-H200", "rack": "r1"})
 
 
 def lacks(document: dict[str, Any], one: Any = HERE, **more: Any) -> list[tuple[str, bool]]:
-    return [(lack.kind, lack.for_ever) for lack in judge(wish_of(document), one, "gpu1", **more).lacks]
+    return [(lack.kind, lack.for_ever) for lack in judge(document, one, **more).lacks]
+
+
+def judge(document: dict[str, Any], one: Any, *, keeps_gpus: bool = False, **more: Any) -> Verdict:
+    behaviour = GpuBehaviour.RESTRICTED if keeps_gpus else GpuBehaviour.UNRESTRICTED
+    return verdict_of(request_of(document), one, Rules(behaviour), **more)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +43,7 @@ def lacks(document: dict[str, Any], one: Any = HERE, **more: Any) -> list[tuple[
         (app(portDefinitions=[{"port": 8080}]), []),
         (app(gpus=0, labels={"GPU_SCHEDULING_BEHAVIOR": "restricted"}), [("scarce", True)]),
         (app(gpus=0), []),
-        (app(executor="/own", executorResources={"gpus": 3}), [("gpus", True)]),
+        (app(executor="/own", executorResources={"cpus": 8}), [("cpus", True)]),
     ],
 )
 def test_what_an_empty_agent_lacks(asked: dict[str, Any], found: list[tuple[str, bool]]) -> None:
@@ -45,6 +51,15 @@ def test_what_an_empty_agent_lacks(asked: dict[str, Any], found: list[tuple[str,
 
 
 CARDS = {"gpu_shared_cards": "2=GPU-a/15,3=GPU-b/40"}
+
+
+def shared(attributes: dict[str, str]) -> dict[str, Any]:
+    """What an agent with these shared GPUs has of them."""
+    if not attributes:
+        return {}
+    return {"total": {"gpu_mem": "[2000-2014, 3000-3039]", "gpu_slices": "[2000-2024, 3000-3024]"}}
+
+
 PART = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6"}
 
 
@@ -65,18 +80,18 @@ PART = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6"}
 def test_a_part_of_a_gpu_is_lacked_where_no_card_is_shared_or_large_enough(
     asked: dict[str, Any], attributes: dict[str, str], ever: bool, golden: Golden
 ) -> None:
-    verdict = judge(wish_of(asked), agent(attributes=attributes), "gpu1", keeps_gpus=True)
+    verdict = judge(asked, agent(attributes=attributes, **shared(attributes)), keeps_gpus=True)
     assert verdict.ever is ever
     assert [lack.text for lack in verdict.lacks] == ([] if ever else golden)
 
 
 def test_what_is_taken_is_lacked_now_only_and_told_with_who_has_it(golden: Golden) -> None:
     one = agent(used={"gpus": 3}, offered={})
-    holders = [Holder("/other", {"gpus": 3.0}, is_app=True)]
-    verdict = judge(wish_of(app()), one, "gpu1", holders=holders)
+    holders = [Holder("/other", {"gpus": 3000}, is_app=True)]
+    verdict = judge(app(), one, holders=holders)
     assert (verdict.now, verdict.ever, verdict.slots) == (False, True, 2)
     assert verdict.lacks[0].text == golden
-    assert verdict.lacks[0].missing == 1
+    assert verdict.lacks[0].missing == 1000
 
 
 def test_what_is_offered_to_somebody_is_no_lack_of_its_own() -> None:
@@ -85,11 +100,11 @@ def test_what_is_offered_to_somebody_is_no_lack_of_its_own() -> None:
 
 def test_gpus_reserved_for_others_are_lacked_for_ever(golden: Golden) -> None:
     one = agent(reserved_resources={"web": {"gpus": 4}}, unreserved_resources={"cpus": 8, "mem": 16384})
-    (lack,) = judge(wish_of(app()), one, "gpu1").lacks
+    (lack,) = judge(app(), one).lacks
     assert (lack.kind, lack.for_ever) == ("role", True)
     assert lack.text == golden
     assert lacks(app(role="web"), one) == []
-    assert lacks(app(acceptedResourceRoles=["web"]), one) == [("role", True), ("role", True)]
+    assert lacks(app(acceptedResourceRoles=["web"]), one) == [("role", True)]
 
 
 def test_an_agent_that_is_being_drained_lacks_it_for_now() -> None:
@@ -108,6 +123,8 @@ def test_a_marathon_that_keeps_gpus_does_so_unless_the_label_says_otherwise() ->
     assert lacks(app(gpus=0), keeps_gpus=True) == [("scarce", True)]
     assert lacks(app(gpus=0, labels={"GPU_SCHEDULING_BEHAVIOR": "unrestricted"}), keeps_gpus=True) == []
     assert lacks(app(gpus=0), agent(used={"gpus": 4}), keeps_gpus=True) == []
+    reserved = agent(unreserved_resources={"cpus": 8, "mem": 16384}, reserved_resources={"web": {"gpus": 4}})
+    assert lacks(app(gpus=0), reserved, keeps_gpus=True) == []
 
 
 @pytest.mark.parametrize(
@@ -116,33 +133,73 @@ def test_a_marathon_that_keeps_gpus_does_so_unless_the_label_says_otherwise() ->
 )
 def test_room_is_what_empty_agents_would_take_by_the_constraints(constraints: list[list[str]], instances: int) -> None:
     agents = [agent(name, attributes={"rack": rack}) for name, rack in (("a", "r1"), ("b", "r1"), ("c", "r2"))]
-    wish = wish_of(app(constraints=constraints))
-    assert room(wish, agents, [judge(wish, one, one.hostname) for one in agents]) == instances
+    document = app(constraints=constraints, instances=6)
+    assert room(request_of(document), agents, [judge(document, one) for one in agents]) == instances
 
 
 def test_members_of_a_gang_go_to_an_agent_each_whatever_their_hosts_are_called() -> None:
     agents = [agent("a", id=f"A-{at}") for at in range(3)]
-    wish = wish_of(app(instances=3, gang={"size": 3}))
-    assert room(wish, agents, [judge(wish, one, one.hostname) for one in agents]) == 3
+    document = app(instances=3, gang={"size": 3})
+    assert room(request_of(document), agents, [judge(document, one) for one in agents]) == 3
 
 
-def test_a_pod_asks_for_the_sum_of_its_containers() -> None:
-    wish = wish_of(
-        {
-            "id": "/pod",
-            "containers": [
-                {"name": "a", "resources": {"cpus": 1, "gpus": 1, "mem": 32}, "endpoints": [{"hostPort": 80}]},
-                {"name": "b", "resources": {"cpus": 0.5, "gpus": 2, "mem": 32}},
-            ],
-            "executorResources": {"cpus": 0.1, "mem": 32},
-            "scaling": {"kind": "fixed", "instances": 3},
-            "scheduling": {
-                "placement": {"constraints": [{"fieldName": "rack", "operator": "UNIQUE"}]},
-            },
-        }
+SHARED = {"gpu_shared_cards": "0=GPU-a/16,1=GPU-b/16"}
+UNITS = {"gpus": 0, "gpu_mem": "[0-15, 1000-1015]", "gpu_slices": "[0-24, 1000-1024]"}
+
+
+@pytest.mark.parametrize(
+    ("share", "used", "lasting"),
+    [
+        ({"memGiB": 6, "cardGiB": 15}, {"gpu_mem": "[0-2]"}, [True]),
+        ({"memGiB": 40}, {}, [True]),
+        ({"memGiB": 6, "devices": ["GPU-c"]}, {}, [True]),
+        ({"memGiB": [6, 6], "cards": 2}, {}, []),
+        ({"memGiB": [6, 6, 6], "cards": 3}, {}, [True]),
+        ({"memGiB": 13}, {"gpu_mem": "[0-3, 1000-1003]"}, [False]),
+        ({"memGiB": 13}, {"gpu_mem": "[0-3]"}, []),
+        ({"memGiB": 1, "weight": 20}, {"gpu_slices": "[0-9, 1000-1009]"}, [False]),
+    ],
+)
+def test_parts_of_gpus_are_counted_by_gpu(share: dict[str, Any], used: dict[str, str], lasting: list[bool]) -> None:
+    one = agent(attributes=SHARED, total=UNITS, used=used)
+    assert lacks(app(gpus=0, gpuShare=share), one) == [("gpus", each) for each in lasting]
+
+
+def test_a_role_that_the_marathon_does_not_accept_by_default_is_named() -> None:
+    one = agent(unreserved_resources={"cpus": 8, "mem": 16384}, reserved_resources={"ml": {"gpus": 4}})
+    assert lacks(app(), one) == []
+    verdict = verdict_of(request_of(app()), one, Rules(roles_behaviour=RolesBehaviour.UNRESERVED))
+    assert [(lack.kind, lack.for_ever) for lack in verdict.lacks] == [("role", True)]
+    assert "the role ml" in verdict.lacks[0].text
+
+
+def test_ports_in_use_are_lacked_for_now() -> None:
+    wanted = app(portDefinitions=[{"port": 31000}], requirePorts=True)
+    assert lacks(wanted, agent(used={"ports": "[31000-31000]"})) == [("ports", False)]
+
+
+def test_an_app_with_persistent_volumes_takes_unreserved_resources_and_a_disk_only() -> None:
+    data = {"type": "MESOS", "volumes": [{"containerPath": "d", "mode": "RW", "persistent": {"size": 600}}]}
+    assert lacks(app(container=data), agent()) == []
+    assert lacks(app(container=data, disk=500), agent()) == [("volume", True)]
+    assert lacks(app(container=data), agent(used={"disk": 500})) == [("volume", False)]
+    reserved = agent(
+        unreserved_resources={"cpus": 8, "mem": 16384, "disk": 1000}, reserved_resources={"ml": {"gpus": 4}}
     )
-    assert (wish.gpus, wish.amounts["cpus"], wish.amounts["mem"], wish.instances) == (3, 1.6, 96, 3)
-    assert (wish.constraints, wish.ports, wish.is_pod) == ((("rack", "UNIQUE"),), (80,), True)
+    assert lacks(app(container=data), reserved) == [("role", True)]
+
+
+def test_an_agent_outside_the_masters_region_is_lacked_for_ever() -> None:
+    one = agent(domain={"fault_domain": {"region": {"name": "north"}, "zone": {"name": "a"}}})
+    rules = Rules(home_region="south", knows_region=True)
+    verdict = verdict_of(request_of(app()), one, rules)
+    assert [(lack.kind, lack.for_ever) for lack in verdict.lacks] == [("constraint", True)]
+    assert verdict_of(request_of(app()), one, Rules()).now
+
+
+def test_what_is_being_offered_is_free_soon_and_no_lack_beside_others() -> None:
+    one = agent(used={"gpus": 3}, offered={"cpus": 7.5, "mem": 16384})
+    assert lacks(app(), one) == [("gpus", False)]
 
 
 amounts = st.integers(min_value=0, max_value=8)
@@ -151,7 +208,7 @@ amounts = st.integers(min_value=0, max_value=8)
 @given(gpus=amounts, total=amounts, used=amounts)
 def test_an_agent_takes_an_instance_exactly_when_it_has_the_gpus_free(gpus: int, total: int, used: int) -> None:
     used = min(used, total)
-    verdict = judge(wish_of(app(gpus=gpus)), agent(total={"gpus": total}, used={"gpus": used}), "gpu1")
+    verdict = judge(app(gpus=gpus), agent(total={"gpus": total}, used={"gpus": used}))
     assert verdict.now == (gpus <= total - used)
     assert verdict.ever == (gpus <= total)
     assert (verdict.slots > 0) == verdict.ever
