@@ -110,3 +110,8 @@ def test_fresh_seeds_are_told_so_that_they_can_be_played_again() -> None:
 def test_nothing_breaks_while_faults_come_every_half_minute() -> None:
     done = play("--seed", "1", "--seeds", "2", "--hours", "0.5", "--faults", "30", "--people", "15", "--pace", "dense")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_nothing_breaks_while_a_group_is_changed_scaled_rolled_back_and_its_deployments_cancelled() -> None:
+    done = play("--seed", "120000", "--seeds", "2", "--hours", "0.5", "--actors", "grouping", "--pace", "dense")
+    assert done.returncode == 0, done.stdout + done.stderr
