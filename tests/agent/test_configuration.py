@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pwd
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from mesos_gpu.agent import service
 from mesos_gpu.agent.configuration import Configuration, gc_rules, read_configuration
 from mesos_gpu.agent.decisions.collecting import GcRules
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
@@ -19,7 +21,7 @@ from mesos_gpu.container.life.opening import NETWORKS
 from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.container.spec.seccomp_default import DEFAULT
 from mesos_gpu.container.spec.user_namespace import IdRange
-from mesos_gpu.errors import BadFlag
+from mesos_gpu.errors import BadFlag, Unavailable
 from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.process.program import READY_FILE
 from tests.support.golden import Golden
@@ -193,3 +195,19 @@ def test_what_makes_no_sense_is_refused(word: str) -> None:
     with pytest.raises(BadFlag, match=word[2:].partition("=")[0]):
         check_flags(flags(word))
     check_flags(flags("--gc_disk_headroom=1", "--gc_delay=0ns"))
+
+
+async def test_an_agent_that_cannot_start_leaves_the_records_of_its_predecessor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_agent(*_: object) -> NoReturn:
+        raise Unavailable("the work_dir is in use")
+
+    monkeypatch.setattr(service, "open_agent", open_agent)
+    record = tmp_path / "runtime" / "gpus.json"
+    record.parent.mkdir()
+    record.write_text("{}")
+    words = [f"--work_dir={tmp_path}/work", f"--runtime_dir={record.parent}", "--master=192.0.2.1:5050"]
+    with pytest.raises(Unavailable):
+        await service.run(parse_flags([*FLAGS, READY_FILE], words, {}), asyncio.Event())
+    assert record.read_text() == "{}"

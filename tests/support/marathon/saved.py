@@ -26,7 +26,7 @@ class Saved:
         self.instances: dict[str, Instance] = dict(lasting.instances)
         self.deployments: dict[str, Any] = dict(lasting.deployments)
         self.failures: dict[str, Any] = dict(lasting.failures)
-        self.framework_id: str | None = lasting.framework_id
+        self.framework_id = lasting.framework_id
         self.roots: tuple[Root, ...] = lasting.roots
         self.jobs: dict[str, Job] = dict(lasting.jobs)
         self.usage: dict[str, Period] = dict(lasting.usage)
@@ -40,6 +40,7 @@ class Saved:
                 self.versions.pop(app_id, None)
             else:
                 self.versions[app_id] = (spec, *self.versions.get(app_id, ()))[:MAX_VERSIONS]
+        table: Any
         for table, rows in (
             (self.instances, change.instances),
             (self.deployments, change.deployments),
@@ -51,9 +52,9 @@ class Saved:
         ):
             for key, value in rows.items():
                 if value is None:
-                    table.pop(key, None)  # type: ignore[attr-defined]
+                    table.pop(key, None)
                 else:
-                    table[key] = value  # type: ignore[index]
+                    table[key] = value
         if change.root is not None:
             self.roots = (change.root, *self.roots)[:MAX_VERSIONS]
         if change.framework_id is not None:
