@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pwd
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from msgspec import Struct
 
+from mesos_gpu.agent import service
 from mesos_gpu.agent.configuration import Configuration, check_mig, divisions, gc_rules, read_configuration
 from mesos_gpu.agent.decisions.collecting import GcRules
 from mesos_gpu.agent.flags import COMMAND_LINE, AgentFlags
@@ -20,7 +22,7 @@ from mesos_gpu.container.life.opening import NETWORKS
 from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.container.spec.seccomp_default import DEFAULT
 from mesos_gpu.container.spec.user_namespace import IdRange
-from mesos_gpu.errors import BadFlag
+from mesos_gpu.errors import BadFlag, Unavailable
 from mesos_gpu.gpu.make import Make
 from mesos_gpu.mesos.flags import flags_as_text, parse_flags
 from mesos_gpu.mesos.shares.levels import Level
@@ -289,3 +291,19 @@ def test_mig_profiles_that_would_not_be_offered_are_refused(flags: dict[str, Any
     with pytest.raises(BadFlag) as refused:
         check_mig(SINGLE.replace(**flags, mig_profiles="0:1g.5gb"))
     assert str(refused.value) == golden
+
+
+async def test_an_agent_that_cannot_start_leaves_the_records_of_its_predecessor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_agent(*_: object) -> NoReturn:
+        raise Unavailable("the work_dir is in use")
+
+    monkeypatch.setattr(service, "open_agent", open_agent)
+    record = tmp_path / "runtime" / "gpus.json"
+    record.parent.mkdir()
+    record.write_text("{}")
+    words = [f"--work_dir={tmp_path}/work", f"--runtime_dir={record.parent}", "--master=192.0.2.1:5050"]
+    with pytest.raises(Unavailable):
+        await service.run(parse_flags(COMMAND_LINE, words, {})[0], asyncio.Event())
+    assert record.read_text() == "{}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -90,25 +89,6 @@ async def test_an_executor_ends_when_told_and_when_it_does_not_listen(agent: Liv
     assert await agent.ends("all") == "TASK_FINISHED"
 
 
-async def test_limits_of_tasks_raise_those_of_their_executor(agent: LiveAgent) -> None:
-    limited = hosted("limited")
-    limited["limits"] = {"mem": {"value": 256.0}, "cpus": {"value": 2.0}}
-    agent.master.run(FRAMEWORK, limited)
-    await agent.reaches("limited", "TASK_RUNNING")
-    statistics = (await agent.get("/containers"))[0]["statistics"]
-    assert statistics["mem_soft_limit_bytes"] == (64 + 64) << 20
-    assert statistics["mem_limit_bytes"] == (64 + 256) << 20
-    assert (statistics["cpus_soft_limit"], statistics["cpus_limit"]) == (0.6, 2.1)
-    endless = hosted("endless")
-    endless["limits"] = {name: {"value": "Infinity"} for name in ("cpus", "mem")}
-    agent.master.run(FRAMEWORK, endless, launch_executor=False)
-    await agent.reaches("endless", "TASK_RUNNING")
-    statistics = (await agent.get("/containers"))[0]["statistics"]
-    assert statistics["mem_soft_limit_bytes"] == (64 + 64 + 64) << 20
-    assert statistics["mem_limit_bytes"] > 1 << 30
-    assert statistics["cpus_limit"] == os.cpu_count()
-
-
 async def test_what_does_not_checkpoint_dies_with_its_agent(agent: LiveAgent) -> None:
     agent.master.run(NOT_CHECKPOINTING, hosted("one", gpus=4))
     await agent.reaches("one", "TASK_RUNNING")
@@ -117,11 +97,3 @@ async def test_what_does_not_checkpoint_dies_with_its_agent(agent: LiveAgent) ->
     assert "executor_infos" not in agent.master.messages("ReregisterSlaveMessage")[-1]
     agent.run("all", "true", gpus=4)
     await agent.reaches("all", "TASK_FINISHED")
-
-
-async def test_an_executor_that_never_subscribes_is_ended(tmp_path: Path) -> None:
-    async with live_agent(tmp_path, "--executor_registration_timeout=200ms") as agent:
-        agent.master.run(FRAMEWORK, hosted("mute", gpus=1, line="sleep 600"))
-        status = await agent.reaches("mute", "TASK_FAILED")
-        assert status["reason"] == "REASON_EXECUTOR_REGISTRATION_TIMEOUT"
-        assert (await agent.master.got("ExitedExecutorMessage"))["status"] == 9

@@ -12,9 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.support.agent.live import live_agent
-from tests.support.folders import open_folder
 from tests.support.golden import Golden
-from tests.support.ids import EACH, first_of_ours
 
 pytestmark = pytest.mark.root
 
@@ -73,30 +71,3 @@ async def test_a_task_is_killed_while_its_uris_are_fetched(tmp_path: Path) -> No
         status = await agent.reaches("t", "TASK_KILLED")
         assert status["reason"] == "REASON_TASK_KILLED_DURING_LAUNCH"
         assert [path.name for path in tmp_path.rglob("*never*")] == []
-
-
-async def test_root_of_a_user_namespace_fetches_what_it_can_read_and_nothing_else() -> None:
-    with open_folder() as folder:
-        (folder / "open").write_text("open")
-        (folder / "secret").write_text("secret")
-        (folder / "secret").chmod(0o600)
-        async with live_agent(folder, f"--userns_remap={first_of_ours()}:{3 * EACH}") as agent:
-            command = {"value": "cat open", "user": "root", "uris": [{"value": f"file://{folder}/open"}]}
-            agent.run("open", "", command=command)
-            assert await agent.ends("open") == "TASK_FINISHED"
-            assert await agent.said("open") == "open"
-            for number, (uri, cache) in enumerate(
-                (uri, cache)
-                for uri in (f"{folder}/secret", "file:///etc/shadow", f"file://{folder}/agent.log/../secret")
-                for cache in (False, True)
-            ):
-                command = {"value": "true", "user": "root", "uris": [{"value": uri, "cache": cache}]}
-                agent.run(f"t{number}", "", command=command)
-                status = await agent.reaches(f"t{number}", "TASK_FAILED")
-                assert status["reason"] == "REASON_CONTAINER_LAUNCH_FAILED"
-                assert f"Failed to fetch '{uri}'" in await agent.said(f"t{number}", "stderr")
-
-            agent.run("nul", "", command={"value": "true", "uris": [{"value": "file:///etc/passwd%00x"}]})
-            status = await agent.reaches("nul", "TASK_FAILED")
-            assert status["reason"] == "REASON_CONTAINER_LAUNCH_FAILED"
-            assert "file:///etc/passwd%00x" in status["message"]

@@ -17,7 +17,6 @@ from tests.support import places
 from tests.support.agent.documents import task
 from tests.support.agent.groups import executors, launch, said
 from tests.support.agent.live import LiveAgent, live_agent
-from tests.support.golden import Golden
 from tests.support.images.build import busybox_image, save_archive
 
 pytestmark = pytest.mark.root
@@ -126,9 +125,3 @@ async def test_a_task_of_a_group_may_have_limits_and_uris_of_its_own(agent: Live
         assert status["reason"] == "REASON_CONTAINER_LIMITATION_MEMORY"
         (limited,) = status["limitation"]["resources"]
         assert (limited["name"], limited["scalar"]["value"]) == ("mem", 80.0)
-
-
-async def test_uris_that_are_missing_fail_the_group_in_words(agent: LiveAgent, golden: Golden) -> None:
-    launch(agent, task("t", command={"value": "true", "uris": [{"value": "file:///nowhere/at/all"}]}))
-    status = await agent.reaches("t", "TASK_FAILED")
-    assert status["message"] == golden

@@ -90,16 +90,6 @@ async def test_what_is_lent_is_offered_no_more_until_its_holder_is_gone(bank: Ba
     assert (await bank.ask("GET", "/gpus/leases"))[1] == []
 
 
-async def test_a_holder_that_ends_while_no_agent_runs_keeps_nothing(bank: Bank) -> None:
-    process = await holder()
-    assert (await bank.lend(gpus=["3"], pid=process.pid))[0] == 201
-    await bank.until_advertised(3)
-    await bank.agent.signal(signal.SIGKILL)
-    await end(process)
-    await bank.agent.start()
-    await bank.until_advertised(4)
-
-
 async def test_an_engines_container_has_its_gpus_until_it_is_removed(bank: Bank, tmp_path: Path) -> None:
     process, containers = await holder(), tmp_path / "containers"
     containers.mkdir()

@@ -20,7 +20,6 @@ from tests.support.agent.access import JSON, as_, secret_files
 from tests.support.agent.documents import AGENT_ID, scalar, task
 from tests.support.agent.groups import launch, said
 from tests.support.agent.live import LiveAgent, live_agent, new_master
-from tests.support.golden import Golden
 
 pytestmark = pytest.mark.root
 
@@ -44,50 +43,6 @@ async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
         yield live
 
 
-async def test_four_gpus_and_three_tasks_each_sees_its_own_and_nothing_else(agent: LiveAgent, golden: Golden) -> None:
-    assert json.loads(agent.ready.read_text())["gpus"] == 4
-    asked = {"one": 1, "two": 1, "three": 2}
-    for task_id, gpus in asked.items():
-        agent.run(task_id, LOOK, gpus=gpus)
-    seen: dict[str, set[int]] = {}
-    for task_id, gpus in asked.items():
-        await agent.reaches(task_id, "TASK_RUNNING")
-        lines = (await agent.until_said(task_id, "looked")).splitlines()
-        mine = {int(name.removeprefix("nvidia")) for name in lines[0].split()}
-        assert len(mine) == gpus
-        assert len([line for line in lines if line.startswith("GPU ")]) == gpus
-        opened = dict(line.removeprefix("open ").split(": ") for line in lines if line.startswith("open "))
-        for number in range(4):
-            refused = opened[str(number)] == "Operation not permitted"
-            assert refused is (number not in mine), f"{task_id} with {mine}: {opened}"
-        seen[task_id] = mine
-    assert sorted(number for mine in seen.values() for number in mine) == [0, 1, 2, 3]
-
-    agent.run("too-many", "true", gpus=1)
-    assert (await agent.reaches("too-many", "TASK_FAILED"))["message"] == golden
-    for task_id in asked:
-        agent.kill(task_id)
-    for task_id in asked:
-        await agent.reaches(task_id, "TASK_KILLED")
-    agent.run("all", "nvidia-smi -L", gpus=4)
-    await agent.reaches("all", "TASK_FINISHED")
-    assert (await agent.said("all")).count("Simulated GPU") == 4
-
-
-async def test_a_task_without_gpus_sees_none(agent: LiveAgent) -> None:
-    agent.run("none", LOOK)
-    lines = (await agent.until_said("none", "looked")).splitlines()
-    assert lines[0].strip() == ""
-    opened = [line for line in lines if line.startswith("open ")]
-    assert opened == [f"open {number}: Operation not permitted" for number in range(4)]
-
-
-async def test_gpus_are_free_before_the_end_is_told(agent: LiveAgent) -> None:
-    for number in range(5):
-        agent.run(f"t{number}", "true", gpus=4)
-        await agent.reaches(f"t{number}", "TASK_FINISHED")
-
-
 async def test_endings_in_the_words_of_mesos(agent: LiveAgent) -> None:
     agent.run("seven", "exit 7")
     agent.run("killed", "kill -9 $$")
@@ -101,29 +56,6 @@ async def test_a_task_that_takes_too_much_memory(agent: LiveAgent) -> None:
     status = await agent.reaches("hog", "TASK_FAILED")
     assert status["reason"] == "REASON_CONTAINER_LIMITATION_MEMORY"
     assert status["limitation"]["resources"][0]["scalar"]["value"] == 64.0
-
-
-async def test_a_task_that_ignores_term_is_killed_after_its_grace(agent: LiveAgent) -> None:
-    policy = {"grace_period": {"nanoseconds": 200_000_000}}
-    agent.run("stubborn", "trap '' TERM; echo ready; while :; do sleep 1; done", kill_policy=policy)
-    await agent.reaches("stubborn", "TASK_RUNNING")
-    await agent.until_said("stubborn", "ready")
-    agent.kill("stubborn")
-    status = await agent.reaches("stubborn", "TASK_KILLED")
-    assert status["message"] == "Command terminated with signal Killed"
-
-
-async def test_a_task_may_only_run_for_so_long(agent: LiveAgent) -> None:
-    agent.run("slow", "sleep 600", max_completion_time={"nanoseconds": 100_000_000})
-    status = await agent.reaches("slow", "TASK_FAILED")
-    assert status["reason"] == "REASON_MAX_COMPLETION_TIME_REACHED"
-    assert status["message"] == "Command terminated with signal Terminated"
-
-
-async def test_another_user_owns_its_sandbox(agent: LiveAgent) -> None:
-    agent.run("user", "", command={"value": "id -un; echo mine > file; ls -l file", "user": "nobody"})
-    await agent.reaches("user", "TASK_FINISHED")
-    assert (await agent.said("user")).startswith("nobody\n")
 
 
 async def test_what_cannot_be_run_is_told_in_words(agent: LiveAgent) -> None:
@@ -189,16 +121,6 @@ async def test_killed_while_it_launches_no_gpu_is_leaked_and_no_task_forgotten(a
     await agent.reaches("last", "TASK_FINISHED")
 
 
-async def test_stopped_tasks_run_on_and_the_next_agent_takes_them_up(agent: LiveAgent) -> None:
-    agent.run("t", LOOK, gpus=1)
-    await agent.until_said("t", "looked")
-    await agent.reaches("t", "TASK_RUNNING")
-    assert await agent.signal(signal.SIGTERM) == 0
-    await agent.start()
-    agent.kill("t")
-    await agent.reaches("t", "TASK_KILLED")
-
-
 async def test_sent_away_by_its_operator_it_says_goodbye_and_kills_everything(agent: LiveAgent) -> None:
     agent.run("t", "exec sleep 600", gpus=1)
     await agent.reaches("t", "TASK_RUNNING")
@@ -209,12 +131,6 @@ async def test_sent_away_by_its_operator_it_says_goodbye_and_kills_everything(ag
     await agent.start()
     assert len(agent.master.messages("RegisterSlaveMessage")) > before  # as a new agent, which may have to ask twice
     assert agent.master.messages("ReregisterSlaveMessage") == []
-
-
-async def test_a_gpu_that_vanished_does_not_keep_it_from_coming_back(agent: LiveAgent) -> None:
-    await agent.signal(signal.SIGTERM)
-    await agent.start("--simulated_gpus=3")
-    assert (await agent.get("/state"))["resources"]["gpus"] == 3.0
 
 
 async def refused(live: LiveAgent, *flags: str) -> str:

@@ -44,19 +44,3 @@ async def test_who_takes_too_much_is_told_and_ended_and_its_neighbour_is_not(age
     (modest,) = card["containers"]
     assert (card["memory_level"], modest["memory_mib"], modest["memory_used_mib"]) == ("watcher", 6144, 6144)
     assert agent.master.states("modest")[-1] == "TASK_RUNNING"
-
-
-async def test_a_task_sees_the_size_of_its_part(agent: LiveAgent) -> None:
-    await agent.start("--shared_gpus=2,3")
-    ask = "nvidia-smi --query-gpu=memory.total --format=csv,noheader"
-    agent.run("six", ask, resources=part(2, 6))
-    await agent.reaches("six", "TASK_FINISHED")
-    assert (await agent.said("six")).split("\n")[0] == "6144 MiB"
-
-
-async def test_less_than_the_required_level_is_refused(agent: LiveAgent) -> None:
-    await agent.start("--shared_gpus=2", "--gpu_share_require=cgroup")
-    agent.run("one", "true", resources=part(2, 6))
-    status = await agent.reaches("one", "TASK_ERROR")
-    assert status["reason"] == "REASON_TASK_INVALID"
-    assert all(word in status["message"] for word in ("'cgroup'", "'watcher'", "--gpu_share_require"))

@@ -137,45 +137,6 @@ async def test_what_cannot_be_given_is_an_error_in_words(agent: LiveAgent, golde
     await agent.reaches("off", "TASK_FINISHED")
 
 
-def units(message: dict[str, Any]) -> dict[str, int]:
-    """Return how many units of each kind an agent says that it has."""
-    found = {r["name"]: r["ranges"].get("range", []) for r in message["slave"]["resources"] if "ranges" in r}
-    return {name: sum(pair["end"] - pair["begin"] + 1 for pair in pairs) for name, pairs in found.items()}
-
-
-def reregistered(agent: LiveAgent, mem: int, slices: int) -> bool:
-    """Return whether the agent's last word to the master is that it has so many units."""
-    told = [
-        message for name, message in agent.master.received if name in ("RegisterSlaveMessage", "ReregisterSlaveMessage")
-    ]
-    found = units(told[-1])
-    return (found.get("gpu_mem", 0), found.get("gpu_slices", 0)) == (mem, slices)
-
-
-async def test_an_ill_card_leaves_the_offers_and_comes_back(agent: LiveAgent, tmp_path: Path) -> None:
-    faults = tmp_path / "faults"
-    faults.write_text("")
-    await agent.start("--shared_gpus=2,3", f"--simulated_gpu_faults={faults}")
-    agent.run("one", "exec sleep 600", resources=part(2, 6, 2))
-    await agent.reaches("one", "TASK_RUNNING")
-    faults.write_text("2 lost\n")
-    await agent.until(lambda: reregistered(agent, 16 + 6, 25 + 2))
-    told = [u["status"] for u in agent.master.updates("one")]
-    await agent.until(lambda: "GPU 2" in agent.master.updates("one")[-1]["status"].get("message", ""))
-    assert told[-1]["state"] == "TASK_RUNNING"
-    shown = {gpu["index"]: gpu for gpu in await agent.get("/gpus")}
-    assert (shown[2]["condition"], shown[2]["shared"], shown[3]["condition"]) == ("unhealthy", True, "healthy")
-    agent.kill("one")
-    await agent.reaches("one", "TASK_KILLED")
-    await agent.until(lambda: reregistered(agent, 16, 25))
-    faults.write_text("")
-    async with aiohttp.ClientSession() as session:
-        url = f"http://127.0.0.1:{agent.port}/gpus/{shown[2]['uuid']}/healthy"
-        async with session.post(url) as response:
-            assert response.status == 200
-    await agent.until(lambda: reregistered(agent, 32, 50))
-
-
 async def test_a_card_that_vanished_does_not_keep_the_agent_from_starting(agent: LiveAgent, golden: Golden) -> None:
     await agent.start("--shared_gpus=2,3")
     agent.run("gone", "exec sleep 600", resources=part(3, 6))

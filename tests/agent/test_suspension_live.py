@@ -35,13 +35,6 @@ async def container_of(agent: LiveAgent, task_id: str) -> str:
     raise AssertionError(f"{task_id} holds no GPU: {await agent.get('/gpus')}")
 
 
-async def held(agent: LiveAgent) -> dict[str, str]:
-    """Return who has which GPU, by index, and how much of its memory."""
-    return {
-        gpu["index"]: f"{gpu.get('task_id', '')} {gpu.get('memory_used_mib', '?')}" for gpu in await agent.get("/gpus")
-    }
-
-
 async def ask(agent: LiveAgent, what: str, container: str) -> tuple[int, str]:
     url = f"http://127.0.0.1:{agent.port}/gpus/{what}"
     async with aiohttp.ClientSession() as session, session.post(url, json={"container_id": container}) as response:
@@ -87,28 +80,6 @@ async def test_a_task_gives_its_gpu_to_another_and_goes_on_where_it_stood(agent:
         "resumed",
     ]
     assert set(agent.master.states("patient")) <= {"TASK_STARTING", "TASK_RUNNING"}
-
-
-async def test_a_suspended_task_goes_on_on_another_gpu_after_a_kill_of_the_agent(agent: LiveAgent) -> None:
-    await agent.start("--simulated_gpus=2")
-    agent.run("patient", USER, resources=on_gpus(1))
-    await agent.until_said("patient", "round 2\n")
-    container = await container_of(agent, "patient")
-    first = next(index for index, who in (await held(agent)).items() if "patient" in who)
-    assert (await ask(agent, "suspend", container))[0] == 200
-    agent.run("urgent", USER, resources=on_gpus(1))
-    await agent.until_said("urgent", "round 2\n")
-    assert "urgent" in (await held(agent))[first]
-
-    await agent.signal(signal.SIGKILL)
-    await agent.start("--simulated_gpus=2")
-    await agent.until(lambda: advertised(agent)[-1] == 3)
-    assert (await ask(agent, "resume", container))[0] == 200
-    await until_it_goes_on(agent, "patient")
-    who = await held(agent)
-    assert "urgent" in who[first]
-    assert [index for index, name in who.items() if "patient" in name] != [first]
-    await agent.until(lambda: advertised(agent)[-1] == 2)
 
 
 async def test_a_suspended_task_that_ends_leaves_nothing_behind(agent: LiveAgent) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.support.agent.documents import task
 from tests.support.agent.groups import launch
 from tests.support.agent.groups import said as said_in_pod
-from tests.support.agent.live import LiveAgent, live_agent, unstarted_agent
+from tests.support.agent.live import LiveAgent, live_agent
 from tests.support.folders import open_folder
 from tests.support.golden import Golden
 from tests.support.ids import EACH, first_of_ours
@@ -93,82 +93,6 @@ async def test_a_task_that_may_do_without_is_who_it_is_on_the_host(place: Path) 
 
 POOL = f"--userns_remap={FIRST}:{4 * EACH}"
 """What files bear, and three containers."""
-PARENTS = {"type": "PARENT", "path": "kept"}
-WHO = r"""
-xargs < /proc/self/uid_map; nvidia-smi -L | wc -l
-for node in /dev/nvidia[0-9]*; do { : < $node; } 2>&1 | sed 's/.*: //'; done
-umask 077; echo mine > mine; echo looked; exec sleep 600
-"""
-
-
-async def test_tasks_have_numbers_of_their_own_and_a_pod_has_one_range(place: Path) -> None:
-    """Over the agent's death: what a container has is its own until it is gone; then it is the next one's."""
-    extents = [f"0 {FIRST + place * 65536} 65536" for place in range(4)]
-    async with live_agent(place, POOL) as agent:
-        # One GPU each: the kernel has no driver, and ENXIO says that it was allowed.
-        agent.run("one", WHO, gpus=1)
-        said = (await agent.until_said("one", "looked")).splitlines()
-        assert said == [extents[1], "1", "No such device or address", "looked"]
-        volume = {"container_path": "kept", "mode": "RW", "source": {"type": "SANDBOX_PATH", "sandbox_path": PARENTS}}
-        shared = {"type": "MESOS", "volumes": [volume]}
-        first = "xargs < /proc/self/uid_map; umask 077; echo word > kept/word; echo looked; exec sleep 600"
-        second = "xargs < /proc/self/uid_map; until cat kept/word; do sleep 0.1; done 2>/dev/null; exec sleep 600"
-        launch(agent, task("a", first, container=shared), task("b", second, container=shared))
-        for name in ("a", "b"):
-            await agent.reaches(name, "TASK_RUNNING")
-        assert (await agent.until_async(lambda: said_in_pod(agent, "a"), "looked")).split("\n")[0] == extents[2]
-        assert (await agent.until_async(lambda: said_in_pod(agent, "b"), "word")).splitlines() == [extents[2], "word"]
-
-        await agent.signal(signal.SIGKILL)
-        await agent.start(POOL)
-        agent.run("two", WHO, gpus=1)
-        assert (await agent.until_said("two", "looked")).splitlines()[:2] == [extents[3], "1"]
-        agent.run("three", "true")
-        failed = await agent.reaches("three", "TASK_FAILED")
-        assert failed["reason"] == "REASON_CONTAINER_LAUNCH_FAILED"
-        agent.kill("one")
-        await agent.reaches("one", "TASK_KILLED")
-        agent.run("four", WHO)
-        assert (await agent.until_said("four", "looked")).splitlines()[0] == extents[1]
-        # Files are the next one's and the agent's to read: what root wrote bears numbers that no container has.
-        owners = {path.stat().st_uid for path in place.rglob("mine")}
-        assert owners == {FIRST}
-
-
-async def test_no_range_is_lost_when_the_agent_dies_again_and_again(place: Path) -> None:
-    async with live_agent(place, POOL) as agent:
-        for turn in range(2):
-            names = [f"t{turn}-{number}" for number in range(3)]
-            for name in names:
-                agent.run(name, "xargs < /proc/self/uid_map; echo looked; exec sleep 600")
-            said = [(await agent.until_said(name, "looked")).split("\n")[0] for name in names]
-            assert sorted(said) == [f"0 {FIRST + place * 65536} 65536" for place in (1, 2, 3)]
-            for name in names:
-                agent.kill(name)
-            await agent.signal(signal.SIGKILL)  # in the midst of that
-            await agent.start(POOL)
-            for name in names:
-                agent.kill(name)  # what came too late is said again, as Marathon does
-            for name in names:
-                await agent.ends(name)
-
-
-async def test_two_agents_never_have_the_same_numbers(place: Path) -> None:
-    """Also when one was killed and its containers run on; it comes back to them itself."""
-    for name in ("one", "other"):
-        (place / name).mkdir()
-    across = f"--userns_remap={FIRST + 3 * EACH}:{2 * EACH}"
-    async with live_agent(place / "one", POOL) as one, unstarted_agent(place / "other") as other:
-        with pytest.raises(AssertionError, match=f"{FIRST}:{4 * EACH}"):
-            await other.start(across)
-        one.run("t", "echo up; exec sleep 600")
-        await one.until_said("t", "up")
-        await one.signal(signal.SIGKILL)
-        with pytest.raises(AssertionError, match=f"{FIRST}:{4 * EACH}"):
-            await other.start(across)
-        await one.start(POOL)
-        assert one.master.states("t")[-1] == "TASK_RUNNING"
-        await other.start(f"--userns_remap={FIRST + 4 * EACH}:{2 * EACH}")
 
 
 async def test_shared_cards_and_their_tree(place: Path) -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from queue import Queue
-from threading import Event, Thread
 
 import pytest
 
@@ -75,28 +72,6 @@ def test_what_an_image_says_of_gpus_widens_nothing(images_box: LiveBox, standing
         assert ("visible void" in log) == (gpus == 0), log
 
 
-def test_an_image_that_needs_a_newer_cuda_fails_with_both_versions(
-    images_box: LiveBox, standing_registry: RealRegistry
-) -> None:
-    standing_registry.push("newer", busybox_image(run={"Env": ["NVIDIA_REQUIRE_CUDA=cuda>=99.0"]}))
-    said = failure(images_box, image_app("newer", "newer", cmd="true"))
-    assert "cuda>=99.0" in said
-    assert "CUDA 12.4" in said
-
-
-def test_the_command_of_the_image_runs_with_the_apps_arguments(
-    images_box: LiveBox, standing_registry: RealRegistry
-) -> None:
-    standing_registry.push(
-        "hello", busybox_image(run={"Entrypoint": ["/bin/sh", "-c", 'echo "hello $0"; sleep 1000'], "Cmd": ["cmd"]})
-    )
-    box = images_box
-    box.add(image_app("plain", "hello"))
-    box.until("CMD is used", lambda: "hello cmd" in box.log_of("plain"))
-    box.add(image_app("args", "hello", args=["arg"]))
-    box.until("args go before CMD", lambda: "hello arg" in box.log_of("args"))
-
-
 def test_a_run_in_an_image_is_what_docker_run_is_with_the_driver_on_request_of_nobody(
     images_box: LiveBox, standing_registry: RealRegistry
 ) -> None:
@@ -132,40 +107,6 @@ def test_pulls_that_fail_say_why(start: Start, registry: RealRegistry) -> None:
 def _ghost(box: LiveBox, registry: RealRegistry) -> str:
     registry.push("ghost", busybox_image(run={"User": "ghost"}))
     return failure(box, image_app("ghost", "ghost", cmd="true"))
-
-
-@pytest.fixture
-def silent_registry() -> Iterator[tuple[str, Queue[str]]]:
-    """A registry that takes a request and never answers it; and what it was asked."""
-    asked, enough = Queue[str](), Event()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.put(self.path)
-            enough.wait()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", asked
-    enough.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_a_kill_during_a_pull_works_and_the_pull_is_told(start: Start, silent_registry: tuple[str, Queue[str]]) -> None:
-    url, asked = silent_registry
-    box = start(source=url)
-    box.ok("app", "add", "-", text=json.dumps(image_app("slow", "slow", cmd="true")))
-    assert asked.get(timeout=60)
-    box.until("it is starting", lambda: [task["state"] for task in box.tasks("slow")] == ["TASK_STARTING"])
-    box.ok("app", "remove", "slow", "--wait")
-    assert asked.empty(), "not after a time limit of the pull, when it asks again"
-    box.until("no GPU stays behind", lambda: box.gpus_free() == 4)
 
 
 def test_archives_and_pulls_by_hand(start: Start, tmp_path: Path) -> None:

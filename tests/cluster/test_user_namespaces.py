@@ -18,13 +18,11 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.container.host.mounts import call, unmount
 from tests.support.container.waiting import until
 from tests.support.folders import open_folder
 from tests.support.ids import EACH, PLACES, first_of_ours
 from tests.support.images.build import Layer, busybox_image, file, folder, save_archive, tar_of
 from tests.support.programs import AGENT, MARATHON, Programs, started_in
-from tests.support.terminal import terminal
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -125,7 +123,6 @@ def test_what_is_fetched_is_the_users(cluster: Cluster, user: str, uid: int, dis
     assert set(cluster.owners(f"by-{user}").values()) == {disk}
 
 
-FOREVER = "echo up; exec sleep 1000"
 WHERE = "xargs < /proc/self/uid_map; id -u"
 VOLUMES = {
     "type": "MESOS",
@@ -188,44 +185,3 @@ def test_a_folder_of_the_hosts_is_as_the_user_has_it(cluster: Cluster) -> None:
     assert written["his/by-nobody"] == written["all/by-nobody"] == NOBODY
     assert written["all/by-root"] == FIRST, "the same to the next container, whose numbers are others"
     assert set(written) == {"his/by-nobody", "all/by-nobody", "all/by-root"}
-
-
-def test_a_command_is_typed_into(cluster: Cluster) -> None:
-    """`run -it` starts on a terminal of its container's, and `task exec -it` on another."""
-    with terminal() as tty:
-        shell = f"{WHERE}; stty size; read line && exit $line"
-        with tty.run([sys.executable, "-m", "marathon_cli", "run", "-it", "--", "sh", "-c", shell], cluster.env) as run:
-            tty.until(b"24 80")
-            tty.type(b"9\r")
-            assert tty.end(run) == 9
-        cluster.add("typed", FOREVER)
-        words = ["task", "exec", "-it", "typed", "--", "sh", "-c", "id -u; tty && read line && exit $line"]
-        with tty.run([sys.executable, "-m", "marathon_cli", *words], cluster.env) as run:
-            tty.until(b"0\r\n/dev/pts/")
-            tty.type(b"8\r")
-            assert tty.end(run) == 8
-
-
-def test_what_is_mounted_in_a_folder_of_the_hosts_is_there(cluster: Cluster) -> None:
-    """Mounted before the agent starts, as disks are. A file system that maps no owners takes them from no other."""
-    shown = cluster.folder / "disks"
-    mounted = {shown / "data": b"tmpfs", shown / "data" / "proc": b"proc"}
-    cluster.programs.end(AGENT, signal.SIGTERM)
-    try:
-        for path, kind in mounted.items():
-            path.mkdir(parents=True)
-            call("mount", kind, str(path).encode(), kind, 0, None)
-        for path in (shown, shown / "data"):
-            os.chown(path, NOBODY, NOBODY)
-        cluster.start_agent()
-        volume = {"containerPath": "disks", "hostPath": str(shown), "mode": "RW"}
-        look = "stat -c %u disks disks/data; echo x > disks/data/by && test -r disks/data/proc/uptime && echo looked"
-        for name, more in (("host", {}), ("image", {"docker": {"image": "small"}})):
-            container = {"type": "MESOS", "volumes": [volume], **more}
-            cluster.add(f"disks-{name}", f"{look}; exec sleep 1000", user="nobody", container=container)
-            assert cluster.until_said(f"disks-{name}", "looked") == [str(NOBODY)] * 2 + ["looked"]
-            cluster.cli("app", "remove", f"disks-{name}", "--wait")
-        assert (shown / "data" / "by").stat().st_uid == NOBODY
-    finally:
-        for path in reversed(mounted):
-            unmount(path)

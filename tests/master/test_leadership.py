@@ -1,11 +1,13 @@
-"""Several masters over a real ZooKeeper: one leads, the others redirect, and the next one continues where it ended."""
+"""Several masters: one leads, the others redirect, and the next one continues where it ended."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import aiohttp
 import pytest
@@ -13,13 +15,12 @@ import pytest
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.master.leadership import Leadership
 from mesos_gpu.master.service import RunningMaster
-from mesos_gpu.mesos.leader import Leader
+from mesos_gpu.mesos.leader import Leader, ZkUrl
 from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.process import zookeeper
 from tests.support.master.build import framework_info, task_info
 from tests.support.master.live import Scheduler, ScriptedAgent, live_master, soon, until
 from tests.support.zookeeper import RealZooKeeper
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -34,6 +35,7 @@ async def get(http: aiohttp.ClientSession, master: RunningMaster, path: str) -> 
         return answer.status, answer.headers.get("Location", "")
 
 
+@pytest.mark.slow
 async def test_the_second_stands_by_and_goes_on_when_the_first_ends(
     tmp_path: Path, zookeeper: RealZooKeeper, http: aiohttp.ClientSession
 ) -> None:
@@ -75,6 +77,7 @@ async def test_the_second_stands_by_and_goes_on_when_the_first_ends(
         assert stray.messages.empty()
 
 
+@pytest.mark.slow
 async def test_a_leader_without_its_session_stops_and_writes_no_more(tmp_path: Path, zookeeper: RealZooKeeper) -> None:
     zk = [f"--zk={zookeeper.url('lost')}", "--zk_session_timeout=2secs"]
     async with live_master(tmp_path / "1", *zk) as first, live_master(tmp_path / "2", *zk) as second:
@@ -88,6 +91,7 @@ async def test_a_leader_without_its_session_stops_and_writes_no_more(tmp_path: P
         assert standby.engine.failed.done() is False
 
 
+@pytest.mark.slow
 async def test_a_leader_goes_on_while_zookeeper_is_silent_and_answers_later_who_needs_it(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:
@@ -125,6 +129,7 @@ async def test_a_leader_goes_on_while_zookeeper_is_silent_and_answers_later_who_
         assert not master.engine.failed.done()
 
 
+@pytest.mark.slow
 async def test_without_a_leader_a_request_waits_a_little_and_is_refused(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:
@@ -142,3 +147,46 @@ def test_who_leads_is_known_by_the_masters_id() -> None:
         assert leadership.heard(Leader(Pid("master", "1.2.3.4", 5050), {"id": "me"})) is True
 
     asyncio.run(told())
+
+
+class FakeGroup:
+    """A group of masters whose leader the test chooses."""
+
+    def __init__(
+        self,
+        url: ZkUrl,
+        on_leader: Callable[[Leader | None], None],
+        *,
+        session_timeout_s: float,
+        on_lost: Callable[[], None],
+    ) -> None:
+        self.session, self.on_leader, self.on_lost = SimpleNamespace(url=url), on_leader, on_lost
+
+    def join(self, node: bytes) -> None:
+        self.node = node
+
+    async def close(self) -> None:
+        pass
+
+
+OTHER = Leader(Pid("master", "192.0.2.1", 5050), {"id": "other"})
+
+
+@pytest.mark.parametrize(
+    "end",
+    [lambda group: group.on_leader(OTHER), lambda group: group.on_leader(None), lambda group: group.on_lost()],
+    ids=["another leads", "no master leads", "session lost"],
+)
+async def test_a_master_that_is_not_the_leader_any_more_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Callable[[FakeGroup], None]
+) -> None:
+    monkeypatch.setattr(zookeeper, "ZkGroup", FakeGroup)
+    monkeypatch.setattr(RunningMaster, "_keeper", lambda *_: tmp_path)
+    async with live_master(tmp_path, "--zk=zk://192.0.2.2:2181/mesos") as master:
+        group = cast(FakeGroup, master.group)
+        group.on_leader(Leader(master.endpoint.pid("master"), {"id": master.engine.state.id}))
+        await until(lambda: master.leadership.leading)
+        assert not master.engine.failed.done()
+        end(group)
+        with pytest.raises(Unavailable):
+            await soon(asyncio.shield(master.engine.failed))

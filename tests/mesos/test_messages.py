@@ -3,40 +3,13 @@
 from __future__ import annotations
 
 import base64
-import json
-from typing import Any
 
 import pytest
 
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos import documents, messages
-from mesos_gpu.mesos.libprocess import MessageDecoder, Pid, encode
 from mesos_gpu.mesos.message_types import pool
 from mesos_gpu.mesos.resource import ResourceDocument
-from tests.support import places
-
-RECORDED = json.loads((places.RECORDED / "libprocess.json").read_text())
-# Sent by executors of the old driver only; the tables do not have it.
-KNOWN = [record for record in RECORDED if record["message"] != "mesos.internal.RegisterExecutorMessage"]
-
-
-@pytest.mark.parametrize("record", KNOWN, ids=lambda record: record["message"].rpartition(".")[2])
-def test_recorded_bytes_decode_and_encode_to_the_same_bytes(record: dict[str, Any]) -> None:
-    data = base64.b64decode(record["body_base64"])
-    assert messages.encode(record["message"], messages.decode(record["message"], data)) == data
-
-
-@pytest.mark.parametrize("record", RECORDED, ids=lambda record: record["message"].rpartition(".")[2])
-def test_recorded_requests_are_written_as_recorded(record: dict[str, Any]) -> None:
-    body = base64.b64decode(record["body_base64"])
-    sender = Pid.parse(record["headers"]["Libprocess-From"])
-    target, name = record["request_line"].split(" ")[1].removeprefix("/").split("/")
-    data = encode(sender, Pid(target, "127.0.0.1", int(record["to_port"])), name, body)
-    lines = data.split(b"\r\n\r\n")[0].decode().split("\r\n")
-    assert lines[0] == record["request_line"]
-    assert dict(line.split(": ", 1) for line in lines[1:]) == record["headers"]
-    (message,) = MessageDecoder().feed(data)
-    assert (message.sender, message.target, message.name, message.body) == (sender, target, name, body)
 
 
 def test_evolve_and_devolve_rename_agents_and_reasons() -> None:

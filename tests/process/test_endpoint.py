@@ -121,6 +121,22 @@ async def test_what_did_not_arrive_over_a_link_that_is_given_up_never_does_if_so
     assert pair[1].exited.empty()
 
 
+@pytest.mark.parametrize("silent", [True, False])
+async def test_a_message_that_waits_for_its_link_is_lost_if_the_link_is_unlinked_silently(
+    pair: tuple[Endpoint, Inbox, Endpoint, Inbox], silent: bool
+) -> None:
+    master, _, slave, inbox = pair
+    peer = slave.pid("slave(1)")
+    master.link("master", peer)
+    master.send("master", peer, "mesos.internal.RunTaskMessage", b"")
+    master.unlink(peer, silent=silent)
+    master.send("master", peer, "mesos.internal.PingSlaveMessage", b"")
+    expected = {"mesos.internal.PingSlaveMessage"} | (set() if silent else {"mesos.internal.RunTaskMessage"})
+    assert {(await inbox.messages.get()).name for _ in expected} == expected
+    await master.stop()
+    assert inbox.messages.empty()
+
+
 def _all_of(connection: socket.socket) -> int:
     """How many bytes come until the connection ends, or breaks."""
     received = 0

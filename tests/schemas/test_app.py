@@ -17,11 +17,6 @@ SCHEMA = json.loads(files("mesos_gpu.schemas").joinpath("app.json").read_text("u
 EXAMPLES = sorted(places.EXAMPLES.glob("*-gpu-test.json"))
 
 
-def test_the_schema_is_a_valid_2020_12_schema() -> None:
-    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-
-
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_the_examples_are_valid(path: Path) -> None:
     jsonschema.validate(json.loads(path.read_text()), SCHEMA)

@@ -363,6 +363,11 @@ _ALL = (
         ("Membership.takes", "not self.estranged", "isinstance(told, ev.RunTask) or not self.estranged"),
     ),
     _defect(
+        "lost-replaced-at-once",
+        "An instance on a lost agent is replaced before inactiveAfterSeconds has passed.",
+        ("_replaceable", 'since_s is not None and now_s >= since_s + float(strategy["inactiveAfterSeconds"])', "True"),
+    ),
+    _defect(
         "marathon-leads-on",
         "A Marathon whose ZooKeeper session has expired, or that has a successor, continues to lead and overwrites its "
         "successor's data.",

@@ -15,10 +15,12 @@ from typing import Any
 import mesos_gpu.placement.fleet  # noqa: F401
 from mesos_gpu.mesos.codec import library
 from mesos_gpu.process.build import build
+from tests.sim import deciding
 from tests.sim.actors import Actor, Stage, drawn, names_of
 from tests.sim.ambushing import Ambushing
 from tests.sim.failing import Failing
 from tests.sim.faults import Faults, haunt_of, some_kinds, swarm
+from tests.sim.grouping import Grouping
 from tests.sim.guest import Guest
 from tests.sim.health import Checked
 from tests.sim.install import begin
@@ -53,7 +55,17 @@ OPERATORS_S = 300.0
 PEOPLE_S = (15.0, 40.0, 40.0, 90.0)
 FAULTS_S = (20.0, 40.0, 80.0, 160.0)
 """Mean pauses that histories have, in seconds."""
-ACTORS: tuple[type[Actor], ...] = (Replaced, Checked, Preempting, Failing, Ambushing, Sharing, Overtaken, Outages)
+ACTORS: tuple[type[Actor], ...] = (
+    Replaced,
+    Checked,
+    Preempting,
+    Failing,
+    Ambushing,
+    Sharing,
+    Overtaken,
+    Outages,
+    Grouping,
+)
 
 # So is what a program works out once: the age of its files, and the descriptors of all messages.
 build()
@@ -113,6 +125,7 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     if not pacing.pace.dense:
         world.tell("pace", pacing.pace.name)
     judge = Judge(world, cluster)
+    deciding.install(world)
     people = People(world, cluster, cluster.whole, acts_of(plan.seed))
     faults = Faults(world, cluster, some_kinds(plan.seed), haunt_of(plan.seed))
     people.on_act.append(faults.acted)

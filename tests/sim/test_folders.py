@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -57,26 +55,3 @@ def test_what_is_young_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(folders, "_now", time.time)
     (tmp_path / f"{folders.PREFIX}x").mkdir()
     assert sweep(tmp_path) == []
-
-
-def _owned(pid: int) -> list[Path]:
-    """Return the folders that a process holds open."""
-    held = [entry.readlink() for entry in Path(f"/proc/{pid}/fd").iterdir()]
-    return [path for path in held if path.name.startswith(folders.PREFIX)]
-
-
-def test_a_hunt_that_is_ended_leaves_no_folder_and_no_process() -> None:
-    command = [sys.executable, "-m", "tests.sim", "--seed", "1", "--seeds", "9", "--jobs", "1", "--log"]
-    hunt = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    assert hunt.stdout is not None
-    with hunt.stdout:
-        next(line for line in hunt.stdout if "process master" in line)
-        made = _owned(hunt.pid)
-        hunt.send_signal(signal.SIGTERM)
-        # It ends when the last of them has let go of it.
-        hunt.stdout.read()
-    assert hunt.wait(60) == 128 + signal.SIGTERM
-    with pytest.raises(ProcessLookupError):
-        os.killpg(hunt.pid, 0)
-    assert made
-    assert not any(folder.exists() for folder in made)

@@ -1,4 +1,4 @@
-"""Executors and their tasks in the agent's state: event by event, and any order of events."""
+"""Executors and their tasks in the agent's state, event by event; test_collecting.py has any order of events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from mesos_gpu.agent.decisions.adopting import adopt_executor
 from mesos_gpu.agent.decisions.executor_steps import nested_grace_s
@@ -20,8 +19,7 @@ from mesos_gpu.agent.model.updates import Forward
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.ids import ContainerId
 from tests.support.agent.documents import FRAMEWORK_ID, IDENTITY, at, key, new_state, run
-from tests.support.agent.hosting import AWARE, ECHO, AnyHistory, hosted, says
-from tests.support.histories import examples
+from tests.support.agent.hosting import AWARE, ECHO, hosted, says
 
 
 def sent(actions: list[act.Action]) -> list[str]:
@@ -250,10 +248,6 @@ def test_draining_gives_kills_no_more_than_its_grace_and_its_reason(state: Agent
     assert kill.event["kill"]["kill_policy"] == {"grace_period": {"nanoseconds": 1_000_000_000}}
     actions = handle(state, says("t1", "TASK_KILLED"), at())
     assert told(actions) == [("t1", "TASK_KILLED", "REASON_AGENT_DRAINING")]
-
-
-TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=examples(60), stateful_step_count=40)
 
 
 def test_a_nested_container_has_the_longest_grace_period_that_its_executor_gives_a_task(state: AgentState) -> None:

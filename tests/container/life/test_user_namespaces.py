@@ -245,9 +245,10 @@ def _networks(box: Box, network: CniNetwork) -> Networks:
     return Networks(box.folder / "run" / "isolators" / "network" / "cni", network.configs, [PLUGINS], {})
 
 
-@RUNTIMES
-@pytest.mark.parametrize("user", ["root", "nobody"])
-@pytest.mark.parametrize("image", [False, True], ids=["host", "image"])
+@pytest.mark.parametrize(
+    ("runtime", "user", "image"),
+    [("crun", "root", False), ("crun", "nobody", True), ("runc", "root", True), ("runc", "nobody", False)],
+)
 async def test_a_container_has_a_terminal(box: Box, place: Path, runtime: str, user: str, image: bool) -> None:
     images = Images(place / "images", one=busybox_image(Layer(tar_of(folder("tmp", mode=0o1777)))))
     containerizer = await box.open(runtimes=(runtime,), users=POOL, images=images.store)
@@ -289,9 +290,10 @@ def around(place: Path) -> Iterator[Path]:
         yield folder
 
 
-@RUNTIMES
-@pytest.mark.parametrize("image", [False, True], ids=["host", "image"])
-@pytest.mark.parametrize("read_only", [False, True], ids=["rw", "ro"])
+@pytest.mark.parametrize(
+    ("runtime", "image", "read_only"),
+    [("crun", False, False), ("crun", True, True), ("runc", False, True), ("runc", True, False)],
+)
 async def test_what_is_mounted_below_a_volume_is_there_with_its_owners(
     box: Box, place: Path, around: Path, runtime: str, image: bool, read_only: bool
 ) -> None:

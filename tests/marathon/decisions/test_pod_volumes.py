@@ -14,7 +14,7 @@ from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.model.instances import Phase
 from mesos_gpu.marathon.model.reservations import reserved_for
 from mesos_gpu.marathon.state.actions import Kill, Launch
-from mesos_gpu.marathon.state.events import KillTasks, PutPod, RemoveApp, Tick
+from mesos_gpu.marathon.state.events import PutPod, Tick
 from mesos_gpu.marathon.state.state import restored
 from mesos_gpu.marathon.views.pod_views import instance_status, pod_status
 from mesos_gpu.marathon.views.views import task_views
@@ -186,44 +186,6 @@ def test_the_api_says_where_volumes_are_also_while_nothing_runs(run: Run, agent:
         Phase.RUNNING,
         [volume],
     )
-
-
-def test_an_upgrade_restarts_in_place_and_never_two_on_one_volume(run: Run, agent: Agent) -> None:
-    put(run, keeping(instances=2))
-    agent.settle()
-    volumes, ids = agent.volumes, {i.id for i in run.state.instances_of("/p")}
-    actions = put(run, keeping(instances=2, environment={"A": "b"}), create=False)
-    for _ in range(6):
-        assert len({task_id.split(".")[1] for task_id in agent.tasks}) >= 1, "half of them stays"
-        for kill in only(actions, Kill):
-            if kill.task_id in agent.tasks:
-                agent.end(kill.task_id, "TASK_KILLED")
-        agent.settle()
-        ending = [i.task for i in run.state.instances_of("/p") if i.task and i.task.id in run.state.kills]
-        actions = [Kill(task_id, task.agent_id) for task in ending for task_id in task.living_ids]
-    assert not run.state.lasting.deployments
-    assert ({i.id for i in run.state.instances_of("/p")}, agent.volumes) == (ids, volumes)
-    variables = [info["command"]["environment"]["variables"] for info in agent.infos.values()]
-    assert sum({"name": "A", "value": "b"} in listed for listed in variables) == 4
-
-
-def test_wiping_and_removing_give_everything_back_to_the_last_thousandth(run: Run, agent: Agent) -> None:
-    put(run, keeping(gpus=1))
-    agent.settle()
-    (before,), instance_id = agent.volumes, one(run).id
-    run.do(KillTasks([instance_id], "d", wipe=True))
-    for task_id in list(agent.tasks):
-        agent.end(task_id, "TASK_KILLED")
-    agent.settle()
-    assert one(run).id != instance_id
-    assert (len(agent.volumes), before in agent.volumes) == (1, False)
-    run.do(RemoveApp("/p", "d"))
-    for task_id in list(agent.tasks):
-        agent.end(task_id, "TASK_KILLED")
-    run.do(Tick(), after_s=30)
-    agent.settle()
-    assert agent.free == agent.whole
-    assert not run.state.lasting.deployments
 
 
 def test_a_lost_agent_is_waited_for_and_one_that_an_operator_gave_up_is_not(run: Run, agent: Agent) -> None:

@@ -1,6 +1,6 @@
 """Rolling upgrades of apps that are well, over any order of what may happen meanwhile.
 
-The histories of test_histories.py come upon such upgrades too rarely to be relied on for their arithmetic.
+The simulator comes upon such upgrades too rarely to be relied on for their arithmetic.
 """
 
 from __future__ import annotations

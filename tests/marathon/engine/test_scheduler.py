@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from mesos_gpu.errors import InvalidApp, NotFound, Problem, Unavailable
 from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.engine import scheduler
+from mesos_gpu.marathon.engine.election import EXIT_LEADERSHIP_LOST, Election
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.state.actions import Acknowledge, Kill, Launch, Reconcile, Revive, Save, Suppress
@@ -241,3 +242,14 @@ async def test_others_are_served_while_something_is_decided(
 def test_ids_of_a_seed_are_those_of_the_rfc_by_name(seed: UUID) -> None:
     make = ids_from(str(seed))
     assert [make() for _ in range(12)] == [str(uuid5(seed, str(number))) for number in range(1, 13)]
+
+
+@pytest.mark.parametrize("successor", ["192.0.2.1:8080", None])
+async def test_a_leader_ends_once_it_is_not_the_leader_any_more(successor: str | None) -> None:
+    election = Election()
+    election.address = "192.0.2.2:8080"
+    election.heard(election.address)
+    election.take()
+    assert not election.over.done()
+    election.heard(successor)
+    assert election.over.result() == EXIT_LEADERSHIP_LOST

@@ -46,7 +46,7 @@ from mesos_gpu.marathon.state.state import State, restored
 from mesos_gpu.mesos.shares.suspending import RESUMED, SUSPENDED
 from tests.support.histories import examples
 from tests.support.marathon.builders import ROLE, SETTINGS, T0, Run, app, job, offer, only, ranges, status
-from tests.support.marathon.world import Disk
+from tests.support.marathon.saved import Saved
 
 APPS = ("/a", "/b")
 COUNTED = replace(SETTINGS, user="ann", launch_tokens=1000, min_revive_interval_s=0.0)
@@ -75,7 +75,7 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.disk, self.state = Disk(), State()
+        self.disk, self.state = Saved(), State()
         self.now_s, self.count = T0 + 1234.5, 0
         self.alive: dict[str, Naive] = {}
         self.over: list[Naive] = []

@@ -257,7 +257,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=examples(1000))
+@settings(max_examples=examples(300))
 @given(st.lists(steps, max_size=25))
 def test_any_order_of_failovers_goes_by_the_table(history: list[tuple[Any, ...]]) -> None:
     state, table = new_state(), Table()

@@ -191,12 +191,6 @@ def with_v1_parts(type_name: str, document: Document) -> Document:
     return found
 
 
-@pytest.mark.parametrize("recorded", RECORDED, ids=lambda one: str(one["message"]).rpartition(".")[2])
-def test_recorded_bytes_are_written_again_from_v1_documents(recorded: dict[str, Any]) -> None:
-    data = base64.b64decode(recorded["body_base64"])
-    assert messages.encode_from_v1(recorded["message"], messages.decode_to_v1(recorded["message"], data)) == data
-
-
 def test_a_launch_needs_nothing_but_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library's own JSON, ten times as slow, is for what others wrote strangely."""
     monkeypatch.setattr(json_format, "ParseDict", None)
