@@ -13,6 +13,7 @@ from mesos_gpu.isolator.ledger import (
     Deallocate,
     DriverListing,
     Event,
+    Ledger,
     NoteLost,
     Release,
     Restore,
@@ -21,7 +22,7 @@ from mesos_gpu.isolator.ledger import (
     container,
     lease,
 )
-from mesos_gpu.isolator.ledger_check import LedgerCheck
+from mesos_gpu.isolator.live_ledger import LiveLedger
 from mesos_gpu.isolator.pool import Choice, GpuPool
 from mesos_gpu.isolator.reach import HeldGpu, blocked, numbers, own_numbers, remaining, stale
 from mesos_gpu.isolator.serial import SerialAccess, serial
@@ -104,10 +105,15 @@ class Holdings:
         self.access = SerialAccess("this isolator")
         self._pool = GpuPool(gpus_of(gpus), choice=choice)
         self._listed = self._pool.total
-        self.ledger_check = LedgerCheck(self._listed) if check_ledger else None
-        """The ledger that is compared with these holdings after each change; None: it is not."""
+        self.live_ledger = LiveLedger(self._listed, compares=check_ledger)
         self._lent: dict[ContainerId, frozenset[Gpu]] = {}
         self._lost = LostGpus()
+
+    @property
+    @serial
+    def ledger(self) -> Ledger:
+        """The ledger: who has which GPU, in Mesos, outside, and in parts."""
+        return self.live_ledger.ledger
 
     @property
     @serial
@@ -225,9 +231,8 @@ class Holdings:
 
     @serial
     def tell(self, event: Event) -> None:
-        """Tell the ledger that is compared, if there is one, what changed outside of this isolator."""
-        if self.ledger_check is not None:
-            self.ledger_check.apply(event)
+        """Tell the ledger what changed outside of this isolator."""
+        self.live_ledger.apply(event)
 
     def _holds(self, container_id: ContainerId) -> frozenset[Gpu]:
         holds = self._pool.held_by(container_id)
@@ -237,13 +242,10 @@ class Holdings:
 
     def _choose(self, count: int) -> frozenset[Gpu]:
         """Return `count` GPUs to allocate. Raises NotEnoughGpus."""
-        check = self.ledger_check
-        if check is None:
-            return self._pool.choose(count)
-        return check.decided(
+        return self.live_ledger.decided(
             f"{count} GPUs",
             lambda: self._pool.choose(count),
-            lambda: choose(check.ledger, count, self._pool.choice),
+            lambda: choose(self.ledger, count, self._pool.choice),
         )
 
     def _take(self, name: ContainerId, gpus: Collection[Gpu]) -> None:
@@ -290,17 +292,17 @@ class Holdings:
         self._pool, self._lost.ghosts = pool, not stays <= self._listed
 
     def _changed(self, event: Event) -> None:
-        """Take note of a change: see what containers can open, and compare the ledger if that was requested."""
+        """Take note of a change: see what containers can open, and tell the ledger."""
         self._block()
-        if self.ledger_check is not None:
-            self.ledger_check.apply(event)
-            self._compare(self.ledger_check)
+        self.live_ledger.apply(event)
+        if self.live_ledger.compares:
+            self._compare(self.live_ledger)
 
     def _block(self) -> None:
         """Keep free GPUs from being given that a container or borrower can open which does not hold them."""
         self._pool.blocked = self._lost.blocked(self._pool)
 
-    def _compare(self, check: LedgerCheck) -> None:
+    def _compare(self, check: LiveLedger) -> None:
         pool = self._pool
         held = {one: gpus for one, gpus in pool.held.items() if one not in self._lent}
         leased = {one.removeprefix(_LENT): gpus for one, gpus in self._lent.items()}
