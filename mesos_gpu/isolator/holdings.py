@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import get_args
 
 from mesos_gpu.errors import BadInput, Conflict, NotFound
 from mesos_gpu.gpu.device import DeviceNode, Gpu
@@ -60,14 +61,6 @@ class LostGpus:
     def drop(self, holder: ContainerId) -> None:
         """Forget a holder that has ended."""
         self._of.pop(holder, None)
-
-    def uuids(self, but: Collection[ContainerId]) -> Mapping[ContainerId, frozenset[str]]:
-        """Return the UUIDs of what each holder has lost, `but` these."""
-        return {one: frozenset(was.uuid for was in gone) for one, gone in self._of.items() if one not in but}
-
-    def unreplaced(self, but: Collection[ContainerId]) -> int:
-        """Return how many GPUs were lost in whose place no other has come."""
-        return sum(not was.replaced for one, gone in self._of.items() if one not in but for was in gone)
 
     def stale(self, holder: ContainerId, pool: GpuPool, keeps: Collection[Gpu] = ()) -> frozenset[DeviceNode]:
         """Return the nodes that a holder can open and that belong to no GPU which it holds or `keeps`."""
@@ -164,18 +157,6 @@ class Holdings:
 
     @property
     @serial
-    def lost(self) -> Mapping[ContainerId, frozenset[str]]:
-        """The UUIDs of the GPUs that each container was given and does not hold any more: they do not exist now."""
-        return self._lost.uuids(self._lent)
-
-    @property
-    @serial
-    def unreplaced(self) -> int:
-        """How many GPUs containers were given that do not exist now, and in whose place no other has come."""
-        return self._lost.unreplaced(self._lent)
-
-    @property
-    @serial
     def blocked(self) -> frozenset[str]:
         """The UUIDs of free GPUs that are given to no container, because one that does not hold them can open them."""
         return self._pool.blocked
@@ -231,7 +212,9 @@ class Holdings:
 
     @serial
     def tell(self, event: Event) -> None:
-        """Tell the ledger what changed outside of this isolator."""
+        """Tell the ledger what changed outside of this isolator. Raises BadInput for what is no event."""
+        if not isinstance(event, get_args(Event)):
+            raise BadInput(f"the ledger must be told an event, not {event!r}")
         self.live_ledger.apply(event)
 
     def _holds(self, container_id: ContainerId) -> frozenset[Gpu]:

@@ -341,6 +341,11 @@ class Ledger(Struct, frozen=True):
         """The share of each container that has one."""
         return {one: has.share for one, has in self.holdings.items() if has.share is not None}
 
+    def missing(self, holder: Holder) -> frozenset[str]:
+        """Return the UUIDs of GPUs that a holder was given and that the driver does not list any more."""
+        here, has = {gpu.uuid for gpu in self.gpus}, self.of(holder)
+        return frozenset(was.uuid for was in has.lost) | {gpu.uuid for gpu in has.gpus if gpu.uuid not in here}
+
     def state(self, uuid: str) -> tuple[State, Holder | None]:
         """Return the state of a GPU, and its holder if it has one. Raises NotFound."""
         for one, has in self.holdings.items():

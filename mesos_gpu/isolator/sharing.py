@@ -156,7 +156,7 @@ class SharingIsolator:
             parent = top_level(name)
             return self._with_cards(plan, parent, self._shares.get(parent), host_files=image is False)
         self._clean_up_again()
-        if name in self._shares:
+        if name in self._shares or (share is not None and container(name) in self._whole.ledger.holdings):
             raise Conflict(
                 f"container {name} has already been prepared, by this process or by the one before it; clean it up "
                 "once it has ended, or choose another id"
