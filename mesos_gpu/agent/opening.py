@@ -19,7 +19,7 @@ from mesos_gpu.agent.api.operator_api import OperatorApi
 from mesos_gpu.agent.configuration import Configuration, DeviceSettings
 from mesos_gpu.agent.decisions.operations import fitting
 from mesos_gpu.agent.decisions.registration import Registration
-from mesos_gpu.agent.decisions.resuming import spoken_for
+from mesos_gpu.agent.decisions.resuming import SpokenFor, spoken_for
 from mesos_gpu.agent.decisions.state import AgentState, FreshIds
 from mesos_gpu.agent.devices.cdi import CdiFiles
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
@@ -44,17 +44,17 @@ from mesos_gpu.agent.loop.shared_gpus import SharedGpus
 from mesos_gpu.agent.loop.suspending import Suspending
 from mesos_gpu.agent.machine import measure
 from mesos_gpu.agent.machine_gpus import MachineGpus, attributes_of, open_desk, open_gpus, open_isolator, open_mig
-from mesos_gpu.agent.mig.keeper import Kept
 from mesos_gpu.agent.model.device_units import is_units
 from mesos_gpu.agent.model.events import Identity
+from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.resources import agent_resources, changes
+from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.agent.running.containers import Devices
 from mesos_gpu.agent.running.default_executor import default_executor
 from mesos_gpu.agent.running.images import AgentImages, open_images
 from mesos_gpu.agent.running.networks import open_networks
 from mesos_gpu.agent.running.shared_containers import SharedContainers
 from mesos_gpu.agent.views.pods import pods_shown
-from mesos_gpu.agent.views.state_json import promised_gpus
 from mesos_gpu.boot import read_boot_id
 from mesos_gpu.container import Containerizer, enter_private_mounts, open_containerizer
 from mesos_gpu.container.life.id_claims import claimed
@@ -100,8 +100,7 @@ class OpenAgent(Struct, frozen=True):
         self.checkpoints.save_boot_id(read_boot_id())
         await self.checkpoints.syncing.synced()()  # what the last process wrote and did not sync, and this one goes by
         if agent.mig is not None:
-            kept = Kept(promised_gpus(agent.state, agent.mig.held), agent.holdings.kept.gpus)
-            await agent.mig.begin(configuration.gpus.mig_profiles, kept, again=self.found.agent is not None)
+            await agent.mig.begin(configuration.gpus.mig_profiles, agent.account, again=self.found.agent is not None)
         await agent.watch_gpus()
         if configuration.gpus.cdi_spec_dir is not None and agent.desk is not None:
             write_cdi_file(configuration.gpus.cdi_spec_dir, agent.desk, self.endpoint.url)
@@ -205,13 +204,14 @@ def _open_suspending(
     if suspender is None:
         return None
     frameworks = agent.state.frameworks
-    holdings.spoken_for = lambda: spoken_for(
-        [*frameworks.tasks(), *frameworks.executors()],
-        agent.holdings.kept,
-        held=whole.held,
-        sharers=holdings.sharers,
-        parked=suspender.parked,
-    )
+
+    def others_have() -> SpokenFor:
+        whole.tell(agent.account())
+        owners: list[Task | Executor] = [*frameworks.tasks(), *frameworks.executors()]
+        promised = whole.ledger.promised
+        return spoken_for(owners, agent.holdings.kept, promised=promised, sharers=holdings.sharers)
+
+    holdings.spoken_for = others_have
     return Suspending(suspender, frameworks.tasks, agent.post)
 
 

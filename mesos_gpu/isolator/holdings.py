@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import get_args
 
 from mesos_gpu.errors import BadInput, Conflict, NotFound
 from mesos_gpu.gpu.device import DeviceNode, Gpu
@@ -13,6 +14,7 @@ from mesos_gpu.isolator.ledger import (
     Deallocate,
     DriverListing,
     Event,
+    Ledger,
     NoteLost,
     Release,
     Restore,
@@ -21,7 +23,7 @@ from mesos_gpu.isolator.ledger import (
     container,
     lease,
 )
-from mesos_gpu.isolator.ledger_check import LedgerCheck
+from mesos_gpu.isolator.live_ledger import LiveLedger
 from mesos_gpu.isolator.pool import Choice, GpuPool
 from mesos_gpu.isolator.reach import HeldGpu, blocked, numbers, own_numbers, remaining, stale
 from mesos_gpu.isolator.serial import SerialAccess, serial
@@ -60,14 +62,6 @@ class LostGpus:
         """Forget a holder that has ended."""
         self._of.pop(holder, None)
 
-    def uuids(self, but: Collection[ContainerId]) -> Mapping[ContainerId, frozenset[str]]:
-        """Return the UUIDs of what each holder has lost, `but` these."""
-        return {one: frozenset(was.uuid for was in gone) for one, gone in self._of.items() if one not in but}
-
-    def unreplaced(self, but: Collection[ContainerId]) -> int:
-        """Return how many GPUs were lost in whose place no other has come."""
-        return sum(not was.replaced for one, gone in self._of.items() if one not in but for was in gone)
-
     def stale(self, holder: ContainerId, pool: GpuPool, keeps: Collection[Gpu] = ()) -> frozenset[DeviceNode]:
         """Return the nodes that a holder can open and that belong to no GPU which it holds or `keeps`."""
         gone = self.of(holder)
@@ -104,10 +98,15 @@ class Holdings:
         self.access = SerialAccess("this isolator")
         self._pool = GpuPool(gpus_of(gpus), choice=choice)
         self._listed = self._pool.total
-        self.ledger_check = LedgerCheck(self._listed) if check_ledger else None
-        """The ledger that is compared with these holdings after each change; None: it is not."""
+        self.live_ledger = LiveLedger(self._listed, compares=check_ledger)
         self._lent: dict[ContainerId, frozenset[Gpu]] = {}
         self._lost = LostGpus()
+
+    @property
+    @serial
+    def ledger(self) -> Ledger:
+        """The ledger: who has which GPU, in Mesos, outside, and in parts."""
+        return self.live_ledger.ledger
 
     @property
     @serial
@@ -155,18 +154,6 @@ class Holdings:
     def lent(self) -> Mapping[str, frozenset[Gpu]]:
         """The GPUs that holders outside Mesos have, by the name that they were lent under."""
         return {name.removeprefix(_LENT): gpus for name, gpus in self._lent.items()}
-
-    @property
-    @serial
-    def lost(self) -> Mapping[ContainerId, frozenset[str]]:
-        """The UUIDs of the GPUs that each container was given and does not hold any more: they do not exist now."""
-        return self._lost.uuids(self._lent)
-
-    @property
-    @serial
-    def unreplaced(self) -> int:
-        """How many GPUs containers were given that do not exist now, and in whose place no other has come."""
-        return self._lost.unreplaced(self._lent)
 
     @property
     @serial
@@ -225,9 +212,10 @@ class Holdings:
 
     @serial
     def tell(self, event: Event) -> None:
-        """Tell the ledger that is compared, if there is one, what changed outside of this isolator."""
-        if self.ledger_check is not None:
-            self.ledger_check.apply(event)
+        """Tell the ledger what changed outside of this isolator. Raises BadInput for what is no event."""
+        if not isinstance(event, get_args(Event)):
+            raise BadInput(f"the ledger must be told an event, not {event!r}")
+        self.live_ledger.apply(event)
 
     def _holds(self, container_id: ContainerId) -> frozenset[Gpu]:
         holds = self._pool.held_by(container_id)
@@ -237,13 +225,10 @@ class Holdings:
 
     def _choose(self, count: int) -> frozenset[Gpu]:
         """Return `count` GPUs to allocate. Raises NotEnoughGpus."""
-        check = self.ledger_check
-        if check is None:
-            return self._pool.choose(count)
-        return check.decided(
+        return self.live_ledger.decided(
             f"{count} GPUs",
             lambda: self._pool.choose(count),
-            lambda: choose(check.ledger, count, self._pool.choice),
+            lambda: choose(self.ledger, count, self._pool.choice),
         )
 
     def _take(self, name: ContainerId, gpus: Collection[Gpu]) -> None:
@@ -290,17 +275,17 @@ class Holdings:
         self._pool, self._lost.ghosts = pool, not stays <= self._listed
 
     def _changed(self, event: Event) -> None:
-        """Take note of a change: see what containers can open, and compare the ledger if that was requested."""
+        """Take note of a change: see what containers can open, and tell the ledger."""
         self._block()
-        if self.ledger_check is not None:
-            self.ledger_check.apply(event)
-            self._compare(self.ledger_check)
+        self.live_ledger.apply(event)
+        if self.live_ledger.compares:
+            self._compare(self.live_ledger)
 
     def _block(self) -> None:
         """Keep free GPUs from being given that a container or borrower can open which does not hold them."""
         self._pool.blocked = self._lost.blocked(self._pool)
 
-    def _compare(self, check: LedgerCheck) -> None:
+    def _compare(self, check: LiveLedger) -> None:
         pool = self._pool
         held = {one: gpus for one, gpus in pool.held.items() if one not in self._lent}
         leased = {one.removeprefix(_LENT): gpus for one, gpus in self._lent.items()}

@@ -42,7 +42,7 @@ class NvidiaGpuIsolator(Holdings):
     isolate, update, usage and status, cleanup; docs/do/isolator.md tells it. An id such as `parent.child` is one
     nested in `parent`, with the GPUs of that. `volume` is None where the driver has none; `choice` picks among free
     GPUs, else the lowest device numbers are given; `live_access` is that of a running container, by the pid of one of
-    its processes. With `check_ledger` a ledger is told each change and compared; differences are logged as errors.
+    its processes. With `check_ledger` the ledger is compared after each change; differences are logged as errors.
 
     GPUs that `checkpoints` has on record are held from the constructor on, whether or not `recover` is called. The
     isolator locks the folder of the records until `close` or the end of its process. In a process forked from this one

@@ -27,8 +27,7 @@ yet, because it is starting or growing. `Ledger.offered` and `Ledger.leasable` f
 | AllocateShare | sharing isolator: prepare, reshare | units of shared GPUs a container has | shares/gpu_shares.py |
 | Withdraw, Restore | GPU health; an operator | whether a GPU without a holder can be allocated | gpu/health.py |
 | StepSuspension | suspender | what the master counts for a container without GPUs | `suspension.NEXT` |
-| Promise | agent: tasks accepted or over | what the master counts for a container | Mesos slave.cpp, Slave::run |
-| Reserve | agent: reservations | how many GPUs the agent must keep | Mesos src/slave/compatibility.cpp |
+| MasterAccount | agent, before a decision that needs it | what tasks and roles have | Mesos slave.cpp, Slave::run |
 
 `handle` returns the next ledger and the records to write or remove. A record that gives a holder more is written before
 it can open that; one that gives it less is written, and the event applied, when it cannot open it any more.
@@ -229,23 +228,17 @@ class StepSuspension(Struct, frozen=True):
     gpus: tuple[str, ...] = ()
 
 
-class Promise(Struct, frozen=True):
-    """The master counts this number of GPUs for a container from now on."""
+class MasterAccount(Struct, frozen=True):
+    """What the master counts: the number of GPUs of each container with tasks, and how many are reserved for roles."""
 
-    holder: Holder
-    gpus: int
-
-
-class Reserve(Struct, frozen=True):
-    """The master reserved this number of GPUs of the agent for roles."""
-
-    gpus: int
+    gpus: Mapping[Holder, int]
+    reserved: int = 0
 
 
 HolderEvent: TypeAlias = Allocate | Deallocate | Release | NoteLost | Revoke | AllocateShare | StepSuspension
 """Events about one holder; only these change records."""
 Event: TypeAlias = (
-    HolderEvent | DriverListing | ReadRecords | ReadShares | ReadSuspensions | Withdraw | Restore | Promise | Reserve
+    HolderEvent | DriverListing | ReadRecords | ReadShares | ReadSuspensions | Withdraw | Restore | MasterAccount
 )
 
 
@@ -277,8 +270,7 @@ class Ledger(Struct, frozen=True):
     cards: Mapping[int, SharedCard] = field(default_factory=dict)
     holdings: Mapping[Holder, Holding] = field(default_factory=dict)
     withdrawn: frozenset[str] = frozenset()
-    promises: Mapping[Holder, int] = field(default_factory=dict)
-    reserved: int = 0
+    account: MasterAccount = field(default_factory=lambda: MasterAccount({}))
 
     def of(self, holder: Holder) -> Holding:
         """Return what a holder has; nothing for one that is not known."""
@@ -320,25 +312,39 @@ class Ledger(Struct, frozen=True):
         return frozenset(gpu for gpu in self.free if gpu.uuid not in closed)
 
     @property
+    def present(self) -> int:
+        """The number of GPUs that the master can offer or that containers here have."""
+        return len(self.available) + sum(len(has.gpus) for has in self.containers.values())
+
+    @property
+    def absent(self) -> int:
+        """The number of GPUs that the master counts for containers which do not have them: vanished or suspended."""
+        return sum(has.counted - len(has.gpus) for has in self.containers.values())
+
+    @property
     def offered(self) -> int:
-        """The number of GPUs that the master can offer or counts for containers here."""
-        return len(self.available) + self._counted
+        """The number of GPUs that the master is told: it counts those of containers, and offers the other ones."""
+        return self.present + self.absent
 
     @property
     def promised(self) -> int:
         """The number of GPUs that the master counts for containers that do not have them yet."""
-        return sum(max(0, count - self.of(one).counted) for one, count in self.promises.items())
+        return sum(max(0, count - self.of(one).counted) for one, count in self.account.gpus.items())
 
     @property
     def leasable(self) -> int:
         """The number of GPUs that can be leased now: not promised, and not needed for what is reserved."""
-        free = len(self.available)
-        return max(0, min(free - self.promised, free + self._counted - self.reserved))
+        return max(0, min(len(self.available) - self.promised, self.offered - self.account.reserved))
 
     @property
     def shares(self) -> Mapping[Holder, Share]:
         """The share of each container that has one."""
         return {one: has.share for one, has in self.holdings.items() if has.share is not None}
+
+    def missing(self, holder: Holder) -> frozenset[str]:
+        """Return the UUIDs of GPUs that a holder was given and that the driver does not list any more."""
+        here, has = {gpu.uuid for gpu in self.gpus}, self.of(holder)
+        return frozenset(was.uuid for was in has.lost) | {gpu.uuid for gpu in has.gpus if gpu.uuid not in here}
 
     def state(self, uuid: str) -> tuple[State, Holder | None]:
         """Return the state of a GPU, and its holder if it has one. Raises NotFound."""
@@ -368,10 +374,6 @@ class Ledger(Struct, frozen=True):
     @property
     def _stale_numbers(self) -> frozenset[Number]:
         return numbers(node for one in self.holdings for node in self.stale(one))
-
-    @property
-    def _counted(self) -> int:
-        return sum(has.counted for has in self.containers.values())
 
 
 def choose(ledger: Ledger, count: int, choice: Choice | None = None) -> frozenset[Gpu]:
@@ -416,11 +418,8 @@ def handle(ledger: Ledger, event: Event) -> tuple[Ledger, tuple[Action, ...]]:
             return replace(ledger, withdrawn=ledger.withdrawn | event.uuids), ()
         case Restore():
             return replace(ledger, withdrawn=ledger.withdrawn - event.uuids), ()
-        case Promise():
-            promises = {one: count for one, count in ledger.promises.items() if one != event.holder}
-            return replace(ledger, promises={**promises, event.holder: event.gpus} if event.gpus else promises), ()
-        case Reserve():
-            return replace(ledger, reserved=event.gpus), ()
+        case MasterAccount():
+            return replace(ledger, account=event), ()
         case _:
             return _on_holder(ledger, event)
 

@@ -65,8 +65,7 @@ class SharingIsolator:
         self._whole, self._records, self.access = whole, records, whole.access
         self._gpus = {gpu.index: gpu for gpu in gpus_of(gpus)}
         self.cards: Mapping[int, SharedCard] = {card.index: card for card in cards}
-        if whole.ledger_check is not None:
-            whole.ledger_check.share(self._gpus, self.cards)
+        whole.live_ledger.share(self._gpus, self.cards)
         records.claim(self)
         try:
             self._shares = self._recorded()
@@ -157,7 +156,7 @@ class SharingIsolator:
             parent = top_level(name)
             return self._with_cards(plan, parent, self._shares.get(parent), host_files=image is False)
         self._clean_up_again()
-        if name in self._shares:
+        if name in self._shares or (share is not None and container(name) in self._whole.ledger.holdings):
             raise Conflict(
                 f"container {name} has already been prepared, by this process or by the one before it; clean it up "
                 "once it has ended, or choose another id"
@@ -270,10 +269,8 @@ class SharingIsolator:
         self._changed(AllocateShare(container(container_id), share))
 
     def _changed(self, event: AllocateShare | Release) -> None:
-        check = self._whole.ledger_check
-        if check is not None:
-            check.apply(event)
-            check.compare_shares(self._shares)
+        self._whole.tell(event)
+        self._whole.live_ledger.compare_shares(self._shares)
 
     @serial
     def stale(self) -> Mapping[ContainerId, frozenset[DeviceNode]]:
@@ -339,16 +336,12 @@ class SharingIsolator:
 
     def _check_room(self, container_id: ContainerId, share: Share) -> None:
         """Refuse a share that there is no room for. Raises NotEnoughGpus, BadInput."""
-        check = self._whole.ledger_check
-        if check is None:
-            self._find_room(container_id, share)
-            return
         event = AllocateShare(container(container_id), share)
 
         def allocated() -> None:
-            handle(check.ledger, event)
+            handle(self._whole.ledger, event)
 
-        check.decided(f"{event}", lambda: self._find_room(container_id, share), allocated)
+        self._whole.live_ledger.decided(f"{event}", lambda: self._find_room(container_id, share), allocated)
 
     def _find_room(self, container_id: ContainerId, share: Share) -> None:
         others = [other for one, other in self._shares.items() if one != container_id]

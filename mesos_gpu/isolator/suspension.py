@@ -91,11 +91,6 @@ def next_suspension(
     return Suspension(tuple(gpus), after) if now is None else replace(now, phase=after)
 
 
-def parked(book: Book, held: Mapping[ContainerId, Collection[object]]) -> int:
-    """Return how many GPUs the master counts for containers which have given them back."""
-    return sum(len(one.gpus) for name, one in book.items() if name in held and not held[name])
-
-
 def after_crash(phase: Phase, *, holds: bool) -> Step:
     """Return what is to be done about a container that an agent before this one was at; `holds`: it has its GPUs.
 

@@ -9,6 +9,8 @@ from typing import Any
 from mesos_gpu.errors import DeviceError
 from mesos_gpu.gpu.device import Gpu, GpuUsage, HealthEvent
 from mesos_gpu.gpu.null import NullDriver
+from mesos_gpu.isolator.ledger import Holding, Ledger, MasterAccount, container, lease
+from mesos_gpu.isolator.reach import HeldGpu
 
 GPUS = tuple(Gpu(minor=n, index=n, uuid=f"GPU-{n}", name="Some GPU") for n in range(4))
 
@@ -49,10 +51,23 @@ class ScriptedPool:
         self.total = frozenset(GPUS)
         self.held: Mapping[str, frozenset[Gpu]] = {}
         self.lent: Mapping[str, frozenset[Gpu]] = {}
-        self.lost: Mapping[str, frozenset[str]] = {}
-        self.unreplaced = 0
-        self.blocked: frozenset[str] = frozenset()
+        self.lost: Mapping[str, frozenset[HeldGpu]] = {}
         self.withdrawn: set[str] = set()
+        self.account = MasterAccount({})
+
+    @property
+    def ledger(self) -> Ledger:
+        """What follows from who holds what."""
+        names = {*self.held, *self.lost}
+        holdings = {
+            container(name): Holding(self.held.get(name, frozenset()), self.lost.get(name, frozenset()))
+            for name in names
+        }
+        holdings |= {lease(name): Holding(gpus) for name, gpus in self.lent.items()}
+        return Ledger(gpus=self.total, holdings=holdings, withdrawn=frozenset(self.withdrawn), account=self.account)
+
+    def tell(self, event: MasterAccount) -> None:
+        self.account = event
 
     def withdraw(self, uuids: Any) -> None:
         self.withdrawn |= set(uuids)

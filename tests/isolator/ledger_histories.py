@@ -216,8 +216,8 @@ class World:
 
     def account(self) -> None:
         """Tasks are accepted or over; the master reserves."""
-        self.apply(led.Promise(self.dice.choice(CONTAINERS), self.dice.randint(0, 2)))
-        self.apply(led.Reserve(self.dice.choice((0, 0, 1, 3))))
+        counted = {one: self.dice.randint(0, 2) for one in CONTAINERS if self.dice.random() < 0.5}
+        self.apply(led.MasterAccount(counted, self.dice.choice((0, 0, 1, 3))))
 
     def divide(self) -> None:
         """Make a MIG instance, once its numbers were denied to those who had them; or remove one that is free."""

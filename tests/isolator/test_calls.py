@@ -34,6 +34,7 @@ from mesos_gpu.isolator import (
 )
 from mesos_gpu.isolator.arguments import MAX_ID_BYTES
 from mesos_gpu.isolator.injection import should_inject
+from mesos_gpu.isolator.ledger import MasterAccount
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share, SharedCard
@@ -101,6 +102,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Mapping[str, Kind]]] = {
         "reachable": {"gpu": (WHOLE[0], either(Gpu))},
         "revoke": {"container_id": ("a", is_id), "shares": GPUS_GIVEN},
         "stale": {},
+        "tell": {"event": (MasterAccount({}), lambda value: False)},
         "take_back": {"name": ("n", either(str))},
         "plan_for": {"gpus": GPUS_GIVEN},
         "recover": {"live": NAMES},

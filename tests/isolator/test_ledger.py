@@ -19,14 +19,13 @@ from mesos_gpu.isolator.ledger import (
     Event,
     Holding,
     Ledger,
+    MasterAccount,
     NoteLost,
-    Promise,
     ReadRecords,
     ReadShares,
     ReadSuspensions,
     Release,
     RemoveRecord,
-    Reserve,
     Restore,
     Revoke,
     State,
@@ -68,6 +67,10 @@ def after(*events: Event, ledger: Ledger = NEW) -> Ledger:
         ledger, _ = handle(ledger, event)
         assert list(violations(ledger)) == []
     return ledger
+
+
+def counts(gpus: int) -> MasterAccount:
+    return MasterAccount({A: gpus})
 
 
 def actions(ledger: Ledger, event: Event) -> tuple[Action, ...]:
@@ -181,19 +184,19 @@ def test_what_can_be_opened_is_allocated_to_no_other_until_access_is_revoked() -
 def test_a_vanished_gpu_does_not_count_against_others() -> None:
     """Of four GPUs one vanishes while a task has it; the master counts it for the task, and the others can be used."""
     here = frozenset(GPUS) - some(0)
-    running = after(Allocate(A, some(0)), Promise(A, 1), DriverListing(here))
+    running = after(Allocate(A, some(0)), counts(1), DriverListing(here))
     record = running.of(A).record
     assert record is not None
     restarted = after(ReadRecords({ContainerId("a"): frozenset(record.gpus)}), ledger=Ledger(gpus=here))
-    for ledger in (running, after(Promise(A, 1), ledger=restarted)):
+    for ledger in (running, after(counts(1), ledger=restarted)):
         assert (ledger.offered, ledger.promised, ledger.leasable, ledger.available) == (4, 0, 3, here)
-        ended = after(Release(A), Promise(A, 0), ledger=ledger)
+        ended = after(Release(A), counts(0), ledger=ledger)
         assert (ended.offered, ended.leasable, ended.total) == (3, 3, here)
 
 
 def test_a_suspended_container_has_no_gpu_and_the_master_counts_it() -> None:
     ledger = after(
-        Allocate(A, some(0, 1)), Promise(A, 2), StepSuspension(A, Step.SUSPEND, ("GPU-0", "GPU-1")),
+        Allocate(A, some(0, 1)), counts(2), StepSuspension(A, Step.SUSPEND, ("GPU-0", "GPU-1")),
         Deallocate(A, some(0, 1)), StepSuspension(A, Step.PUT_AWAY),
     )  # fmt: skip
     assert (ledger.offered, ledger.promised, ledger.leasable) == (6, 0, 4)
@@ -213,16 +216,16 @@ def test_a_suspended_container_has_no_gpu_and_the_master_counts_it() -> None:
     ("events", "offered", "promised", "leasable"),
     [
         ((), 4, 0, 4),
-        ((Promise(A, 2),), 4, 2, 2),
-        ((Promise(A, 2), Allocate(A, some(0))), 4, 1, 2),
-        ((Promise(A, 2), Allocate(A, some(0, 1))), 4, 0, 2),
-        ((Allocate(B, some(0)), Promise(A, 2), Promise(A, 0)), 4, 0, 3),
-        ((Reserve(3),), 4, 0, 1),
-        ((Reserve(3), Allocate(A, some(0, 1))), 4, 0, 1),
-        ((Allocate(K, some(0)), Reserve(3)), 3, 0, 0),
-        ((Withdraw(frozenset({"GPU-0"})), Promise(A, 1)), 3, 1, 2),
+        ((counts(2),), 4, 2, 2),
+        ((counts(2), Allocate(A, some(0))), 4, 1, 2),
+        ((counts(2), Allocate(A, some(0, 1))), 4, 0, 2),
+        ((Allocate(B, some(0)), counts(2), counts(0)), 4, 0, 3),
+        ((MasterAccount({}, reserved=3),), 4, 0, 1),
+        ((MasterAccount({}, reserved=3), Allocate(A, some(0, 1))), 4, 0, 1),
+        ((Allocate(K, some(0)), MasterAccount({}, reserved=3)), 3, 0, 0),
+        ((Withdraw(frozenset({"GPU-0"})), counts(1)), 3, 1, 2),
         ((Allocate(A, some(0)), Withdraw(frozenset({"GPU-0"}))), 4, 0, 3),
-        ((Promise(A, 9),), 4, 9, 0),
+        ((counts(9),), 4, 9, 0),
     ],
 )
 def test_offered_and_leasable_follow_from_the_states(

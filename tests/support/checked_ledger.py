@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from mesos_gpu.isolator import NvidiaGpuIsolator
-from mesos_gpu.isolator.ledger_check import LedgerCheck
+from mesos_gpu.isolator.live_ledger import LiveLedger
 
 
 @pytest.fixture(autouse=True)
 def checked_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turn the comparison on, and raise where it logs."""
 
-    def report(check: LedgerCheck, problem: str) -> None:
+    def report(check: LiveLedger, problem: str) -> None:
         raise AssertionError(problem)
 
-    monkeypatch.setattr(LedgerCheck, "report", report)
+    monkeypatch.setattr(LiveLedger, "report", report)
     defaults = NvidiaGpuIsolator.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "check_ledger", True)

@@ -67,7 +67,7 @@ class GpuApi:
         )
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        advertised = 0 if self._agent.gpus is None else self._agent.gpus.advertised
+        advertised = 0 if self._agent.gpus is None else self._agent.gpus.ledger.present
         views, hostname = await self._views(self._viewer_of(request)), str(self._agent.info.get("hostname", ""))
         text = exposition(views, advertised=advertised, hostname=hostname)
         text += share_json.exposition(self._shares.cards(self._viewer_of(request)))

@@ -18,7 +18,6 @@ from mesos_gpu.agent.gpus.lending_desk import LendingDesk
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.model.leases import Lease, read_lease, read_watch
 from mesos_gpu.agent.model.tasks import Task
-from mesos_gpu.agent.views.state_json import promised_gpus
 from mesos_gpu.errors import BadInput, Conflict, Forbidden, Unavailable
 from mesos_gpu.gpu.health import WITHDRAWN
 from mesos_gpu.mesos.ids import ContainerId
@@ -81,16 +80,15 @@ class LeaseApi:
 
     def _lend(self, desk: LendingDesk, document: object, viewer: Viewer) -> Lease:
         asked, watch = read_lease(document)
-        promised = promised_gpus(self._agent.state, desk.isolator.held)
+        desk.isolator.tell(self._agent.account())
         gpus = self._agent.gpus
         standings = [] if gpus is None else self._standings(desk, gpus, viewer)
-        reserved = self._agent.holdings.kept.gpus
-        return desk.lender.lend(asked, watch, standings, promised=promised, reserved=reserved)
+        return desk.lender.lend(asked, watch, standings)
 
     def _standings(self, desk: LendingDesk, gpus: AgentGpus, viewer: Viewer) -> Sequence[Standing]:
         state = self._agent.state
         tasks = {task.container_id: task for task in state.frameworks.tasks()}
-        lent, found = desk.lender.by_gpu(), []
+        lent, found, blocked = desk.lender.by_gpu(), [], desk.isolator.ledger.blocked
         for gpu in gpus.all():
             container, lease = gpus.holder(gpu.uuid), lent.get(gpu.uuid)
             holder = f"{lease.words}, lease {lease.id}" if lease is not None else ""
@@ -101,7 +99,9 @@ class LeaseApi:
             illness = gpus.illness(gpu.uuid)
             ill = illness is not None and illness.condition in WITHDRAWN
             why = f"{illness.condition.value}: {illness.reason}" if ill and illness is not None else ""
-            found.append(Standing(gpu, holder, why, lent=lease is not None))
+            if not why and gpu.uuid in blocked:
+                why = "still accessible to a container that does not hold it"
+            found.append(Standing(gpu, holder, why))
         return found
 
     def _desk(self) -> LendingDesk:

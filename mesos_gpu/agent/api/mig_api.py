@@ -10,8 +10,7 @@ from aiohttp import web
 from mesos_gpu.agent.api.here import is_from_here
 from mesos_gpu.agent.api.share_api import CHANGES_GPUS
 from mesos_gpu.agent.loop.agent import Agent
-from mesos_gpu.agent.mig.keeper import Kept, MigKeeper
-from mesos_gpu.agent.views.state_json import promised_gpus
+from mesos_gpu.agent.mig.keeper import MigKeeper
 from mesos_gpu.errors import BadInput, Conflict, DeviceError, Forbidden, NotFound
 from mesos_gpu.gpu.mig_layout import MigPlan, plan_shown
 from mesos_gpu.mesos.security.viewing import Viewer
@@ -59,6 +58,4 @@ class MigApi:
     async def _made(self, keeper: MigKeeper, asked: MigAsked) -> MigPlan:
         if asked.plan:
             return await keeper.plan(asked.gpu, asked.profiles)
-        held = {} if self._agent.gpus is None else self._agent.gpus.held
-        kept = Kept(promised_gpus(self._agent.state, held), self._agent.holdings.kept.gpus)
-        return await keeper.divide(asked.gpu, asked.profiles, kept)
+        return await keeper.divide(asked.gpu, asked.profiles, self._agent.account)

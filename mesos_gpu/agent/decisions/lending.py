@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from msgspec import Struct
 
+from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.leases import LeaseRequest
+from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.errors import BadInput, GpusTaken, NotFound
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.ledger import Holder, Ledger, MasterAccount, container
+from mesos_gpu.mesos.resources import Resources
 
 Choice = Callable[[Collection[Gpu], int], frozenset[Gpu]]
 
 
 class Standing(Struct, frozen=True):
-    """One GPU of the agent: who holds it, in words for a person, and why it is not fit; both empty for a free one.
-
-    `lent`: the holder is outside Mesos.
-    """
+    """One GPU of the agent: who holds it, in words for a person, and why it is not fit; both empty for a free one."""
 
     gpu: Gpu
     holder: str = ""
     illness: str = ""
-    lent: bool = False
 
     @property
     def free(self) -> bool:
@@ -36,20 +37,20 @@ class Standing(Struct, frozen=True):
         return f"{name} is held by {self.holder}" if self.holder else f"{name} is {self.illness}"
 
 
-def lendable(standings: Sequence[Standing], *, promised: int, reserved: int) -> int:
-    """Return how many GPUs may be lent now.
+def master_account(owners: Iterable[Task | Executor], kept: Resources) -> MasterAccount:
+    """Return what the master counts: GPUs of tasks and executors that are not over, by container, and reserved GPUs.
 
-    `promised` are those of tasks that were taken and have no container yet: they are free, and somebody's. `reserved`
-    is how many the agent must go on having, for a master sends an agent away that lacks what is reserved on it.
+    GPUs of a task that has no container yet are counted under an empty id.
     """
-    free = sum(standing.free for standing in standings)
-    held_in_mesos = sum(bool(standing.holder) and not standing.lent for standing in standings)
-    return max(0, min(free - promised, free + held_in_mesos - reserved))
+    counted: Counter[Holder] = Counter()
+    for one in owners:
+        if not (one.phase is Phase.OVER if isinstance(one, Task) else one.over):
+            gpus = Resources.from_json(one.info.get("resources", [])).gpus
+            counted[container(one.container_id or "")] += gpus
+    return MasterAccount(+counted, kept.gpus)
 
 
-def choose(
-    request: LeaseRequest, standings: Sequence[Standing], choice: Choice, *, promised: int = 0, reserved: int = 0
-) -> frozenset[Gpu]:
+def choose(request: LeaseRequest, standings: Sequence[Standing], choice: Choice, ledger: Ledger) -> frozenset[Gpu]:
     """Return the GPUs to lend. Raises GpusTaken saying who holds what, NotFound for a name that no GPU has."""
     by_gpu = {standing.gpu: standing for standing in standings}
     if request.everything:
@@ -59,7 +60,7 @@ def choose(
     else:
         named = _named(request.names, by_gpu)
     count = len(named) if request.count is None else request.count
-    can_be = lendable(standings, promised=promised, reserved=reserved)
+    can_be, promised, reserved = ledger.leasable, ledger.promised, ledger.account.reserved
     taken = [by_gpu[gpu] for gpu in sorted(named) if not by_gpu[gpu].free]
     if taken or count > can_be:
         reasons = taken or [standing for standing in standings if not standing.free]

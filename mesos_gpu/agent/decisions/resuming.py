@@ -30,19 +30,15 @@ def spoken_for(
     owners: Iterable[Task | Executor],
     kept: Resources,
     *,
-    held: Mapping[ContainerId, Collection[object]],
+    promised: int,
     sharers: Collection[ContainerId],
-    parked: int,
 ) -> SpokenFor:
-    """Return what is reserved (`kept`) and nobody has, and what tasks were promised that are starting.
+    """Return what is reserved (`kept`) and no task has, and what was promised to tasks that are starting.
 
-    `held`: the whole GPUs of each container; `sharers`: those that have parts, or gave them back; `parked`: how many
-    whole GPUs suspended containers gave back.
+    `promised`: this number of GPUs (see the ledger); `sharers`: the containers that have, or released, a GPU share.
     """
     live = [one for one in owners if not (isinstance(one, Task) and one.phase is Phase.OVER)]
     has = _had_by(live)
-    in_hand = sum(len(held.get(name, ())) for name in {one.container_id for one in live} if name is not None)
-    promised = max(0, has.gpus - in_hand - parked)
     starting = _had_by([one for one in live if one.container_id not in sharers])
     gpus = promised + max(0, kept.gpus - has.kept().gpus)
     memory, slices = (

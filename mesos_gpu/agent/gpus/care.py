@@ -16,6 +16,7 @@ from mesos_gpu.agent.gpus.gpu_record import HealthRecord
 from mesos_gpu.errors import MesosGpuError, NotFound
 from mesos_gpu.gpu.device import Gpu, GpuDriver, GpuUsage, HealthEvent
 from mesos_gpu.gpu.health import WITHDRAWN, Change, Condition, Health, Illness
+from mesos_gpu.isolator.ledger import Ledger, MasterAccount, container
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import Share
 
@@ -41,20 +42,11 @@ class Holders(Protocol):
         """Return what each container holds."""
 
     @property
-    def lent(self) -> Mapping[str, frozenset[Gpu]]:
-        """Return what each holder outside Mesos has."""
+    def ledger(self) -> Ledger:
+        """Return the ledger: who has which GPU, and what is offered."""
 
-    @property
-    def lost(self) -> Mapping[ContainerId, frozenset[str]]:
-        """Return the UUIDs of GPUs that each container was given and that do not exist any more."""
-
-    @property
-    def unreplaced(self) -> int:
-        """Return how many of these have no other GPU in their place."""
-
-    @property
-    def blocked(self) -> frozenset[str]:
-        """Return the UUIDs of free GPUs that are given to no container."""
+    def tell(self, event: MasterAccount, /) -> None:
+        """Tell the ledger what the master counts."""
 
     def withdraw(self, uuids: Collection[str], /) -> None:
         """Give these to no container from now on."""
@@ -89,7 +81,7 @@ class AgentGpus:
     """Watches the GPUs that the isolator manages and withdraws those that are unhealthy. Lives in one event loop.
 
     The driver is asked in a thread of its own, and its events come from another. `on_change` is called in the loop
-    whenever `advertised` or `trouble` may have changed. With `retest_interval_s`, a withdrawn GPU that no container
+    whenever the ledger or `trouble` may have changed. With `retest_interval_s`, a withdrawn GPU that no container
     holds is tested that often, and is back when it passes; without, an operator's word brings it back (`clear`).
     Cards of `sharers` are watched like them. `container_of` tells whose container a process of this machine is in.
     """
@@ -177,20 +169,14 @@ class AgentGpus:
     # --- what is so ---------------------------------------------------------------------------------------------
 
     @property
-    def advertised(self) -> int:
-        """Return how many GPUs may be offered: all but the lent ones, and those withdrawn that no container holds."""
-        lent = {gpu.uuid for gpus in self._isolator.lent.values() for gpu in gpus}
-        closed = self._health.withdrawn | self._isolator.blocked
-        if not closed:
-            return len(self._health.gpus) - len(lent) - len(self._shared)
-        held = {gpu.uuid for gpus in self._isolator.held.values() for gpu in gpus}
-        ours = (uuid for uuid in self._health.gpus if uuid not in lent and uuid not in self._shared)
-        return sum(1 for uuid in ours if uuid in held or uuid not in closed)
+    def ledger(self) -> Ledger:
+        """Return the ledger: who has which GPU, and what is offered."""
+        return self._isolator.ledger
 
-    @property
-    def lost(self) -> int:
-        """Return how many GPUs the master counts for containers and that do not exist any more."""
-        return self._isolator.unreplaced
+    def counted(self, account: MasterAccount) -> Ledger:
+        """Tell the ledger what the master counts at this moment, and return it."""
+        self._isolator.tell(account)
+        return self._isolator.ledger
 
     @property
     def closed_cards(self) -> frozenset[int]:
@@ -207,7 +193,7 @@ class AgentGpus:
         held = [*sorted(self._isolator.held.get(container_id, ())), *self._parts_of(container_id)]
         ill = [(gpu, self._health.ill[gpu.uuid]) for gpu in held if gpu.uuid in self._health.withdrawn]
         gone = [f"GPU {card}, of which it has a part, is not here any more" for card in self._gone(container_id)]
-        lost = sorted(self._isolator.lost.get(container_id, ()))
+        lost = sorted(self._isolator.ledger.missing(container(container_id)))
         gone += [f"GPU {uuid}, which it was given, does not exist any more; start the task again" for uuid in lost]
         if not ill and not gone:
             return None
@@ -243,9 +229,6 @@ class AgentGpus:
     def _parts_of(self, container_id: ContainerId) -> Sequence[Gpu]:
         cards = {part.card for part in self.share(container_id).parts}
         return [gpu for gpu in self.shared if gpu.index in cards]
-
-    def _is_used(self, gpu: Gpu) -> bool:
-        return bool(self.users(gpu)) if gpu.uuid in self._shared else self.holder(gpu.uuid) is not None
 
     def holder(self, uuid: str) -> ContainerId | None:
         """Return the container that holds a GPU."""
@@ -329,8 +312,8 @@ class AgentGpus:
         while True:
             await asyncio.sleep(interval_s)
             ill = self._health.to_retest(withdrawn_too=True)
-            lent = {gpu for gpus in self._isolator.lent.values() for gpu in gpus}
-            await self._test([gpu for gpu in ill if gpu not in lent and not self._is_used(gpu)])
+            held = self._isolator.ledger.allocated
+            await self._test([gpu for gpu in ill if gpu not in held and not self.users(gpu)])
 
     async def _test(self, gpus: Sequence[Gpu]) -> None:
         for gpu in gpus:

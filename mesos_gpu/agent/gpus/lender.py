@@ -27,6 +27,7 @@ from mesos_gpu.agent.model.leases import (
 )
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound, Unavailable
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.ledger import Ledger
 from mesos_gpu.isolator.reach import HeldGpu, lost, settle
 from mesos_gpu.mesos.ids import ContainerId
 
@@ -42,6 +43,10 @@ class Pool(Protocol):
     @property
     def total(self) -> frozenset[Gpu]:
         """Return every GPU."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Return the ledger, which knows what can be leased."""
 
     def lend(self, name: str, gpus: Collection[Gpu], lost: Collection[HeldGpu] = (), /) -> None:
         """Give free GPUs to this holder, which can still open the nodes of the `lost` ones."""
@@ -140,9 +145,6 @@ class Lender:
         request: LeaseRequest,
         wanted: WatchRequest,
         standings: Sequence[Standing],
-        *,
-        promised: int = 0,
-        reserved: int = 0,
     ) -> Lease:
         """Lend what is asked for.
 
@@ -152,7 +154,7 @@ class Lender:
             raise Unavailable("the agent has not finished recovery")
         lease_id = uuid.uuid4().hex
         watch = self._watch(lease_id, wanted)
-        gpus = choose(request, standings, self._choice, promised=promised, reserved=reserved)
+        gpus = choose(request, standings, self._choice, self._pool.ledger)
         lease = Lease(
             lease_id, request.door, request.holder, request.container, tuple(sorted(gpus)), self._wall(), watch
         )

@@ -18,7 +18,7 @@ from mesos_gpu.gpu.cuda_checkpoints import State
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.ledger import Event, ReadSuspensions, StepSuspension
 from mesos_gpu.isolator.ledger import container as holder_of
-from mesos_gpu.isolator.suspension import Book, Phase, Step, Suspension, after_crash, parked, stepped
+from mesos_gpu.isolator.suspension import Book, Phase, Step, Suspension, after_crash, stepped
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.simulated.peers import owner_of
 
@@ -100,12 +100,6 @@ class Suspender:
     def book(self) -> Book:
         """Return which containers are suspended, or about to be, or about to be resumed."""
         return dict(self._book)
-
-    @property
-    def parked(self) -> int:
-        """Return how many whole GPUs the master counts for containers which have given them back."""
-        whole = {one: gpus for one, gpus in self._holdings.held.items() if one not in self._holdings.sharers}
-        return parked(self._book, whole)
 
     async def recover(self) -> None:
         """Take up what the last process left, and lead each container out of what that was at. Raises Unavailable."""

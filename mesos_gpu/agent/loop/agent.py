@@ -19,6 +19,7 @@ from mesos_gpu.agent.decisions.adopting import adopt_executor, adopt_task, adopt
 from mesos_gpu.agent.decisions.collecting import in_use
 from mesos_gpu.agent.decisions.from_containers import ended_container
 from mesos_gpu.agent.decisions.handle import handle
+from mesos_gpu.agent.decisions.lending import master_account
 from mesos_gpu.agent.decisions.operations import Operations
 from mesos_gpu.agent.decisions.registration import Cause, Registration
 from mesos_gpu.agent.decisions.state import AgentState
@@ -52,6 +53,7 @@ from mesos_gpu.agent.running.checker import Checker
 from mesos_gpu.agent.running.containers import Containers, Devices, Runner
 from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
 from mesos_gpu.agent.views.pods import GPU
+from mesos_gpu.isolator.ledger import MasterAccount
 from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import AgentId, ContainerId, Role
 from mesos_gpu.mesos.libprocess import Pid
@@ -352,6 +354,11 @@ class Agent:
         gpus = [] if self.gpus is None else [gpu.uuid for gpu in self.gpus.all() if self.gpus.illness(gpu.uuid) is None]
         return {GPU: gpus, **({} if self.devices is None else self.devices.there)}
 
+    def account(self) -> MasterAccount:
+        """Return what the master counts of GPUs for each container, and what it reserved."""
+        frameworks = self.state.frameworks
+        return master_account([*frameworks.tasks(), *frameworks.executors()], self.holdings.kept)
+
     def _tell_holder(self, task: Task | None) -> None:
         if self.gpus is None or task is None or task.container_id is None or task.phase is Phase.OVER:
             return
@@ -362,7 +369,7 @@ class Agent:
         """Have the master know how many GPUs may be offered, now that a container has ended, if one has."""
         if self._closing or self._left or self.state.departure.stopping is not None:
             return
-        parts = Offering(self.gpus, None if self.suspending is None else self.suspending.suspender, self.devices)
+        parts = Offering(self.gpus, self.devices)
         if not parts.fixed:
             self.membership.offer(parts.total(self._whole, self.holdings.kept.base(), self.state, ended).to_json())
 

@@ -9,7 +9,6 @@ from msgspec import Struct
 from mesos_gpu.agent.decisions.offered_units import lingering_parts, with_offered
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.gpus.care import AgentGpus
-from mesos_gpu.agent.gpus.suspender import Suspender
 from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.resources import with_gpus, with_more_gpus
 from mesos_gpu.agent.model.tasks import Phase, Task
@@ -25,7 +24,6 @@ class Offering(Struct, frozen=True):
     """Those by whom what is offered changes while an agent runs; None: there is no such part."""
 
     gpus: AgentGpus | None
-    suspender: Suspender | None
     devices: Devices | None
 
     @property
@@ -42,9 +40,8 @@ class Offering(Struct, frozen=True):
         """
         total = whole
         if self.gpus is not None:
-            total = with_gpus(total, self.gpus.advertised, kept)
-            parked = 0 if self.suspender is None else self.suspender.parked
-            total = with_more_gpus(total, parked + self.gpus.lost)
+            ledger = self.gpus.ledger
+            total = with_more_gpus(with_gpus(total, ledger.present, kept), ledger.absent)
             if state.identity.shared_cards:
                 total = self._with_displaced(total, kept, state, self.gpus.shares, ended)
             if closed := self.gpus.closed_cards:

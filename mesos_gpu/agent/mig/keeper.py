@@ -6,9 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from msgspec import Struct
-
-from mesos_gpu.agent.decisions.lending import Standing, lendable
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.driver_thread import DriverThread
 from mesos_gpu.errors import BadFlag, BadInput, Conflict, DeviceError, GpusTaken
@@ -16,18 +13,12 @@ from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.mig_device import apply
 from mesos_gpu.gpu.mig_layout import MigPlan, plan, read_wanted
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
+from mesos_gpu.isolator.ledger import MasterAccount
 from mesos_gpu.mesos.ids import ContainerId
 
 log = logging.getLogger(__name__)
 
 _LENT_AS = "mig"
-
-
-class Kept(Struct, frozen=True):
-    """GPUs that must go on being there: promised to tasks that are starting, reserved for roles."""
-
-    promised: int = 0
-    reserved: int = 0
 
 
 async def _nothing() -> None:
@@ -67,8 +58,12 @@ class MigKeeper:
 
         return await self._thread.ask(planned)
 
-    async def divide(self, gpu: str, division: str, kept: Kept | None = None) -> MigPlan:
+    async def divide(
+        self, gpu: str, division: str, account: Callable[[], MasterAccount] = lambda: MasterAccount({})
+    ) -> MigPlan:
         """Divide a GPU; what is in use stays. The instances that are there then are offered at once.
+
+        `account` returns what the master counts when instances are about to be ended.
 
         Raises BadInput, Conflict, DeviceError, GpusTaken when idle ones that would be ended are promised or reserved.
         """
@@ -77,7 +72,7 @@ class MigKeeper:
             made = await self.plan(gpu, division)
             ended = {one.uuid for one in made.destroy}
             gone = frozenset(one for one in self._isolator.total if one.uuid in ended)
-            self._check(gone, kept or Kept())
+            self._check(gone, account())
             if gone:
                 self._isolator.lend(_LENT_AS, gone)
                 self.on_change()
@@ -98,7 +93,7 @@ class MigKeeper:
         )
         return made
 
-    async def begin(self, wished: Mapping[str, str], kept: Kept, *, again: bool) -> None:
+    async def begin(self, wished: Mapping[str, str], account: Callable[[], MasterAccount], *, again: bool) -> None:
         """Divide GPUs as flags say, before anything is offered.
 
         `again`: there was an agent here before; its tasks are not left alone for a GPU that does not answer. Raises
@@ -106,7 +101,7 @@ class MigKeeper:
         """
         for gpu, division in wished.items():
             try:
-                await self.divide(gpu, division, kept)
+                await self.divide(gpu, division, account)
             except (Conflict, GpusTaken) as error:
                 log.warning("GPU %s is not divided as --mig_profiles says: %s", gpu, error)
             except (BadInput, DeviceError) as error:
@@ -122,11 +117,6 @@ class MigKeeper:
         await self._care.manage()
         self.on_change()
 
-    @property
-    def held(self) -> Mapping[ContainerId, frozenset[Gpu]]:
-        """Return what each container has."""
-        return self._isolator.held
-
     def close(self) -> None:
         """Ask the driver nothing more."""
         self._thread.close()
@@ -137,19 +127,16 @@ class MigKeeper:
         lent = ((name, gpus) for name, gpus in self._isolator.lent.items() if name != but)
         return found | {gpu.uuid: f"lease {name}" for name, gpus in lent for gpu in gpus}
 
-    def _check(self, gone: Collection[Gpu], kept: Kept) -> None:
-        """Refuse to end what somebody counts on. Raises GpusTaken."""
-        lent = {gpu for gpus in self._isolator.lent.values() for gpu in gpus}
-        standings = [
-            Standing(gpu, "" if gpu in self._isolator.free else "somebody", lent=gpu in lent)
-            for gpu in self._isolator.total
-        ]
-        free = lendable(standings, promised=kept.promised, reserved=kept.reserved)
-        if len(gone) > free:
+    def _check(self, gone: Collection[Gpu], account: MasterAccount) -> None:
+        """Refuse to end idle instances that are promised to tasks or needed for reservations. Raises GpusTaken."""
+        self._isolator.tell(account)
+        ledger = self._isolator.ledger
+        idle, free = ledger.available.intersection(gone), ledger.leasable
+        if len(idle) > free:
             raise GpusTaken(
-                f"{len(gone)} idle instances would be ended, but {kept.promised} are promised to tasks that are "
-                f"starting and {kept.reserved} GPUs are reserved for roles: only {free} may go. Try again later, or "
+                f"{len(idle)} idle instances would be ended, but {ledger.promised} are promised to tasks that are "
+                f"starting and {account.reserved} GPUs are reserved for roles: only {free} may go. Try again later, or "
                 "unreserve them",
-                asked=len(gone),
+                asked=len(idle),
                 free=free,
             )

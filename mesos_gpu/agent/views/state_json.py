@@ -35,14 +35,6 @@ def used_resources(state: AgentState) -> Resources:
     return sum(map(executor_total, tasks), sum(own, Resources()))
 
 
-def promised_gpus(state: AgentState, held: Mapping[ContainerId, Collection[object]]) -> int:
-    """Return how many GPUs tasks and executors were promised that have no container yet: `held` has no word of them."""
-    ours = {task.container_id for task in state.frameworks.tasks()}
-    ours |= {executor.container_id for executor in state.frameworks.executors()}
-    has = sum(len(held.get(name, ())) for name in ours if name is not None)
-    return max(0, used_resources(state).gpus - has)
-
-
 def used_by(state: AgentState, containers: Collection[ContainerId]) -> Resources:
     """Return what the tasks and executors of these containers have."""
     owners: list[Task | Executor] = [*state.frameworks.tasks(), *state.frameworks.executors()]

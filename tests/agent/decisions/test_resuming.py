@@ -27,29 +27,23 @@ def task(name: str, *resources: dict[str, Any], phase: Phase = Phase.RUNNING) ->
     return Task(key(name), info, name, f"c-{name}", "", phase=phase)
 
 
-def asked(*tasks: Task, kept: list[dict[str, Any]], parked: int = 0, **held: int) -> SpokenFor:
-    holds = {f"c-{name}": ["GPU"] * count for name, count in held.items()}
-    sharers = {"c-sharer"}
-    return spoken_for(tasks, Resources.from_json(kept), held=holds, sharers=sharers, parked=parked)
+def asked(*tasks: Task, kept: list[dict[str, Any]], promised: int = 0) -> SpokenFor:
+    return spoken_for(tasks, Resources.from_json(kept), promised=promised, sharers={"c-sharer"})
 
 
 @pytest.mark.parametrize(
-    ("tasks", "kept", "parked", "held", "expected"),
+    ("tasks", "kept", "promised", "expected"),
     [
-        ([], [], 0, {}, 0),
-        ([task("a", gpus(4))], [], 4, {"a": 0}, 0),  # suspended
-        ([task("a", gpus(4))], [gpus(3, **RESERVED)], 4, {"a": 0}, 3),
-        ([task("a", gpus(4), phase=Phase.OVER)], [gpus(3, **RESERVED)], 0, {"a": 4}, 3),
-        ([task("a", gpus(2, **RESERVED))], [gpus(3, **RESERVED)], 0, {"a": 2}, 1),
-        ([task("a", gpus(2, **RESERVED))], [gpus(2, **RESERVED)], 2, {"a": 0}, 0),  # its own reservation
-        ([task("a", gpus(4)), task("b", gpus(1), phase=Phase.LAUNCHING)], [], 4, {"a": 0}, 1),
-        ([task("a", gpus(1))], [], 0, {"a": 2}, 0),  # more in hand than the master knows of yet
+        ([], [], 0, 0),
+        ([task("a", gpus(4))], [gpus(3, **RESERVED)], 0, 3),
+        ([task("a", gpus(4), phase=Phase.OVER)], [gpus(3, **RESERVED)], 0, 3),
+        ([task("a", gpus(2, **RESERVED))], [gpus(3, **RESERVED)], 0, 1),
+        ([task("a", gpus(2, **RESERVED))], [gpus(2, **RESERVED)], 0, 0),  # its own reservation
+        ([task("b", gpus(1), phase=Phase.LAUNCHING)], [], 1, 1),
     ],
 )
-def test_whole_gpus(
-    tasks: list[Task], kept: list[dict[str, Any]], parked: int, held: dict[str, int], expected: int
-) -> None:
-    assert asked(*tasks, kept=kept, parked=parked, **held).gpus == expected
+def test_whole_gpus(tasks: list[Task], kept: list[dict[str, Any]], promised: int, expected: int) -> None:
+    assert asked(*tasks, kept=kept, promised=promised).gpus == expected
 
 
 def test_units_are_counted_by_card() -> None:

@@ -17,6 +17,7 @@ from mesos_gpu.agent.gpus.gpu_record import HealthRecord
 from mesos_gpu.errors import NotFound, Unavailable
 from mesos_gpu.gpu.device import Gpu, HealthEvent
 from mesos_gpu.gpu.health import Condition
+from mesos_gpu.isolator.reach import HeldGpu
 from tests.fakes.gpus import GPUS, ScriptedDriver, ScriptedPool
 from tests.support.golden import Golden
 
@@ -66,10 +67,10 @@ async def care(tmp_path: Path) -> AsyncIterator[Care]:
 
 async def test_one_ill_gpu_is_withdrawn_and_no_other(care: Care) -> None:
     gpus = await care.start()
-    assert gpus.advertised == 4
+    assert gpus.ledger.present == 4
     await care.event("GPU-2", 79)
     assert care.pool.withdrawn == {"GPU-2"}
-    assert gpus.advertised == 3
+    assert gpus.ledger.present == 3
     illness = gpus.illness("GPU-2")
     assert illness is not None
     assert (illness.condition, illness.xid, illness.since) == (Condition.UNHEALTHY, 79, 1000.0)
@@ -79,7 +80,7 @@ async def test_a_held_gpu_counts_until_its_holder_ends(care: Care, golden: Golde
     gpus = await care.start()
     care.pool.held = {"c": frozenset(GPUS[:2])}
     await care.event("GPU-1", 48)
-    assert gpus.advertised == 4
+    assert gpus.ledger.present == 4
     trouble = gpus.trouble("c")
     assert trouble is not None
     assert trouble.message == golden
@@ -87,7 +88,7 @@ async def test_a_held_gpu_counts_until_its_holder_ends(care: Care, golden: Golde
     assert gpus.trouble("another") is None
     assert (gpus.holder("GPU-1"), gpus.holder("GPU-3")) == ("c", None)
     care.pool.held = {}
-    assert gpus.advertised == 3
+    assert gpus.ledger.present == 3
 
 
 async def test_a_gpu_to_drain_does_not_break_its_holder(care: Care) -> None:
@@ -104,7 +105,7 @@ async def test_when_the_driver_cannot_say_which_only_those_that_fail_a_test_go(c
     gpus = await care.start()
     care.driver.unfit = {"GPU-3": "it is lost"}
     await care.event(None, None)
-    await care.until(lambda: all(gpus.illness(f"GPU-{n}") is None for n in range(3)) and gpus.advertised == 3)
+    await care.until(lambda: all(gpus.illness(f"GPU-{n}") is None for n in range(3)) and gpus.ledger.present == 3)
     assert sorted(care.driver.tested) == [gpu.uuid for gpu in GPUS]
     assert care.pool.withdrawn == {"GPU-3"}
 
@@ -115,14 +116,14 @@ async def test_the_next_process_knows_and_an_operator_brings_it_back(care: Care)
     care.pool = ScriptedPool()
     gpus = await care.start()
     assert care.pool.withdrawn == {"GPU-0"}
-    assert gpus.advertised == 3
+    assert gpus.ledger.present == 3
     with pytest.raises(NotFound, match="GPU-9"):
         gpus.clear("GPU-9")
     gpus.clear("GPU-0")
     gpus.clear("GPU-0")
     assert care.pool.withdrawn == set()
     care.pool = ScriptedPool()
-    assert (await care.start()).advertised == 4
+    assert (await care.start()).ledger.present == 4
 
 
 async def test_a_gpu_that_vanished_while_it_was_ill_is_ill_when_it_is_there_again(care: Care) -> None:
@@ -133,7 +134,7 @@ async def test_a_gpu_that_vanished_while_it_was_ill_is_ill_when_it_is_there_agai
     await care.start()
     await care.event("GPU-1", 79)
     care.pool = ScriptedPool()
-    assert (await care.start()).advertised == 2
+    assert (await care.start()).ledger.present == 2
 
 
 async def test_only_free_gpus_are_tested_and_those_that_pass_are_back(care: Care) -> None:
@@ -156,7 +157,7 @@ async def test_without_the_flag_no_test_brings_a_gpu_back(care: Care) -> None:
     gpus = await care.start()
     await care.event("GPU-0", 48)
     await care.event(None, None)
-    await care.until(lambda: len(care.driver.tested) == 3 and gpus.advertised == 3)
+    await care.until(lambda: len(care.driver.tested) == 3 and gpus.ledger.present == 3)
     assert "GPU-0" not in care.driver.tested
 
 
@@ -191,7 +192,7 @@ async def test_a_driver_that_cannot_be_watched_is_an_ordinary_case(
     care: Care, caplog: pytest.LogCaptureFixture, golden: Golden
 ) -> None:
     care.driver.watchable = False
-    assert (await care.start()).advertised == 4
+    assert (await care.start()).ledger.present == 4
     assert caplog.messages == golden
 
 
@@ -212,7 +213,7 @@ async def test_a_record_that_cannot_be_written_still_withdraws(
     gpus = await care.start()
     care.path.parent.write_text("a file in the way")
     await care.event("GPU-0", 48)
-    assert gpus.advertised == 3
+    assert gpus.ledger.present == 3
     assert caplog.messages == golden
     care.path.parent.unlink()
 
@@ -233,13 +234,22 @@ async def test_the_holder_of_a_gpu_that_does_not_exist_any_more_has_trouble_and_
     care: Care,
 ) -> None:
     gpus = await care.start()
-    care.pool.lost, care.pool.unreplaced = {"c": frozenset({"MIG-1"})}, 1
+    care.pool.lost = {"c": frozenset({HeldGpu(9, "MIG-1")})}
     trouble = gpus.trouble("c")
     assert trouble is not None
     assert ("MIG-1" in trouble.message, trouble.broken) == (True, True)
-    assert (gpus.trouble("another"), gpus.advertised, gpus.lost) == (None, 4, 1)
-    care.pool.blocked = frozenset({"GPU-3"})
-    assert gpus.advertised == 3
+    assert (gpus.trouble("another"), gpus.ledger.present, gpus.ledger.absent) == (None, 4, 1)
+    care.pool.lost = {"c": frozenset({HeldGpu(3, "GPU-former")})}
+    assert (gpus.ledger.blocked, gpus.ledger.present) == ({"GPU-3"}, 3)
+
+
+async def test_the_holder_of_a_gpu_that_vanishes_while_the_agent_runs_has_trouble(care: Care) -> None:
+    gpus = await care.start()
+    care.pool.held, care.pool.total = {"c": frozenset(GPUS[:1])}, frozenset(GPUS[1:])
+    trouble = gpus.trouble("c")
+    assert trouble is not None
+    assert ("GPU-0" in trouble.message, trouble.broken) == (True, True)
+    assert (gpus.ledger.offered, gpus.ledger.leasable) == (4, 3)
 
 
 async def test_no_shares_of_an_unhealthy_gpu_are_allocated(care: Care) -> None:

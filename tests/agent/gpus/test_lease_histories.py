@@ -177,10 +177,7 @@ class World:
     def _standings(self) -> list[Standing]:
         lent = self.lender.by_gpu()
         held = {gpu for gpus in self.isolator.held.values() for gpu in gpus}
-        return [
-            Standing(gpu, "a task" if gpu in held else "lent" if gpu.uuid in lent else "", lent=gpu.uuid in lent)
-            for gpu in GPUS
-        ]
+        return [Standing(gpu, "a task" if gpu in held else "lent" if gpu.uuid in lent else "") for gpu in GPUS]
 
     # --- what must be so ----------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ def lender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lender:
 
 def lend(lender: Lender, watch: WatchRequest) -> Lease:
     (gpu,) = DRIVER.gpus()
-    return lender.lend(LeaseRequest("docker", "h", "", 1, ()), watch, [Standing(gpu, "", lent=False)])
+    return lender.lend(LeaseRequest("docker", "h", "", 1, ()), watch, [Standing(gpu)])
 
 
 async def test_a_process_is_not_taken_for_gone(lender: Lender, holder: subprocess.Popen[bytes]) -> None:

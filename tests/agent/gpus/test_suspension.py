@@ -19,8 +19,9 @@ from mesos_gpu.base.files import write_whole
 from mesos_gpu.errors import BadInput, Conflict, DeviceError, MesosGpuError, NotEnoughGpus, NotFound, Unavailable
 from mesos_gpu.gpu.cuda_checkpoints import State
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.isolator.ledger import Event
-from mesos_gpu.isolator.suspension import NEXT, Phase, Step, Suspension, after_crash, moves, parked, stepped
+from mesos_gpu.isolator.ledger import Event, Holder, Holding, Ledger, handle
+from mesos_gpu.isolator.ledger import container as holder_of
+from mesos_gpu.isolator.suspension import NEXT, Phase, Step, Suspension, after_crash, moves, stepped
 from mesos_gpu.mesos.ids import ContainerId
 from tests.support.golden import Golden
 
@@ -43,12 +44,6 @@ def test_without_a_gpu_there_is_nothing_to_suspend(golden: Golden) -> None:
     with pytest.raises(BadInput) as refused:
         stepped({}, A, Step.SUSPEND)
     assert str(refused.value) == golden
-
-
-def test_gpus_are_counted_twice_while_their_container_has_given_them_back() -> None:
-    book = {A: Suspension(("GPU-0", "GPU-1"), Phase.SUSPENDED), B: Suspension(("GPU-2",), Phase.RESUMING)}
-    assert parked(book, {A: [], B: [1]}) == 2
-    assert parked(book, {B: []}) == 1
 
 
 def test_a_gpu_is_brought_back_where_it_was_if_that_can_be() -> None:
@@ -74,6 +69,7 @@ class World:
         self.process = {1: State.RUNNING, 2: State.RUNNING}
         self.on = {1: self.held[A], 2: self.held[B]}
         self.wants = {A: 2, B: 1}
+        self.suspensions: dict[Holder, Suspension | None] = {}
 
     def _meet_trouble(self) -> None:
         if (error := self.trouble()) is not None:
@@ -95,8 +91,18 @@ class World:
     def check(self, container: ContainerId) -> None:
         pass
 
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger, with what each container holds by now."""
+        holdings = {
+            holder_of(name): Holding(frozenset(gpus), suspension=self.suspensions.get(holder_of(name)))
+            for name, gpus in self.held.items()
+        }
+        return Ledger(gpus=frozenset(GPUS), holdings=holdings)
+
     def tell(self, event: Event) -> None:
-        pass
+        after, _ = handle(self.ledger, event)
+        self.suspensions = {one: has.suspension for one, has in after.holdings.items()}
 
     @asynccontextmanager
     async def unfrozen(self, container: ContainerId) -> AsyncIterator[None]:
@@ -150,7 +156,7 @@ class World:
             else:
                 assert (len(self.held[container]), self.process[pid]) == (self.wants[container], State.RUNNING)
                 assert self.on[pid] == self.held[container]
-        assert suspender.parked == sum(self.wants[container] for container in suspender.book)
+        assert self.ledger.absent == sum(self.wants[container] for container in suspender.book)
 
 
 async def _life(world: World, folder: Path, asked: Sequence[tuple[str, ContainerId]]) -> None:
@@ -242,7 +248,7 @@ async def test_a_container_that_is_gone_after_a_restart_is_forgotten(tmp_path: P
     del world.held[A]
     again = world.suspender(tmp_path)
     await again.recover()
-    assert (again.book, again.parked) == ({}, 0)
+    assert (again.book, world.ledger.absent) == ({}, 0)
 
 
 async def test_a_suspended_container_that_ends_after_a_restart_is_forgotten(

@@ -163,7 +163,7 @@ async def test_a_part_that_was_given_back_is_anothers_and_comes_back_on_another_
     await host.suspender.suspend(A)
     assert host.isolator.shares[A] == Share((), booked=(CardPart(2, 6, 4),))
     host.launch(B, 0, share(6))
-    assert host.suspender.parked == 0, "no whole GPU is counted for it"
+    assert host.isolator._whole.ledger.absent == 0, "no whole GPU is counted for it"
     host.look()
     (moved,) = await host.suspender.resume(A)
     assert moved.index == 3

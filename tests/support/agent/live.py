@@ -53,6 +53,7 @@ class LiveAgent:
             f"--cgroups_root={self.cgroups_root}",
             "--registration_backoff_factor=50ms",
             f"--ready_file={self.ready}",
+            "--check_invariants",
             *flags,
         ]
 
@@ -215,6 +216,8 @@ async def unstarted_agent(folder: Path) -> AsyncIterator[LiveAgent]:
             await master.stop()
     left = live.leftovers()
     assert left == [], left
+    log = live.log.read_text() if live.log.exists() else ""
+    assert "GPU ledger: " not in log, log
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from mesos_gpu.gpu.device import DeviceNode, Gpu, MigInstance
 from mesos_gpu.gpu.null import NullDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.ledger import Allocate, Release, Withdraw, container
-from mesos_gpu.isolator.ledger_check import LedgerCheck, LedgerDifferenceError
+from mesos_gpu.isolator.live_ledger import LedgerDifferenceError, LiveLedger
 
 GPUS = tuple(Gpu(minor=n, index=n, uuid=f"GPU-{n}", name="GPU") for n in range(2))
 
@@ -53,7 +53,7 @@ class TestReports:
         monkeypatch.undo()
 
     def test_each_difference_once_with_a_traceback(self, caplog: pytest.LogCaptureFixture) -> None:
-        check = LedgerCheck(GPUS)
+        check = LiveLedger(GPUS)
         for _ in range(2):
             check.equal("free", 1, 2)
         (record,) = caplog.records
@@ -62,7 +62,7 @@ class TestReports:
         assert record.exc_info[0] is LedgerDifferenceError
 
     def test_what_the_ledger_refuses_and_the_owner_did(self, caplog: pytest.LogCaptureFixture) -> None:
-        check = LedgerCheck(GPUS)
+        check = LiveLedger(GPUS)
         check.apply(Allocate(container("a"), frozenset(GPUS)))
         check.apply(Allocate(container("b"), frozenset(GPUS)))
         assert len(caplog.records) == 1
@@ -72,16 +72,14 @@ class TestReports:
         self, isolator: NvidiaGpuIsolator, caplog: pytest.LogCaptureFixture
     ) -> None:
         isolator.prepare("a", 1)
-        check = isolator.ledger_check
-        assert check is not None
+        check = isolator.live_ledger
         check.apply(Release(container("a")))
         assert caplog.records == []
         isolator.withdraw(["GPU-1"])
         assert len(caplog.records) == 3, "holders, free and available"
 
     def test_decisions_that_differ(self, isolator: NvidiaGpuIsolator, caplog: pytest.LogCaptureFixture) -> None:
-        check = isolator.ledger_check
-        assert check is not None
+        check = isolator.live_ledger
         check.apply(Withdraw(frozenset({"GPU-0", "GPU-1"})))
         assert isolator.prepare("a", 1).gpus == GPUS[:1]
         assert any("1 GPUs" in record.getMessage() for record in caplog.records)
