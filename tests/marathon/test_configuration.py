@@ -12,7 +12,9 @@ from mesos_gpu.errors import BadFlag
 from mesos_gpu.marathon import configuration
 from mesos_gpu.marathon.flags import COMMAND_LINE, MarathonFlags
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.service import _open_link
 from mesos_gpu.mesos.flags import parse_flags
+from mesos_gpu.process.endpoint import Endpoint
 from tests.support.golden import Golden
 
 
@@ -190,3 +192,9 @@ def effects(flags: MarathonFlags) -> dict[str, Any]:
 def test_a_flag_changes_its_own_setting_and_no_other(word: str, changed: dict[str, Any]) -> None:
     before, after = effects(read()), effects(read(word))
     assert {name: value for name, value in after.items() if value != before[name]} == changed
+
+
+def test_a_silent_master_is_given_up_after_the_number_of_heartbeats_that_the_flags_name() -> None:
+    flags = read("--mesos_heartbeat_interval=500", "--mesos_heartbeat_failure_threshold=3")
+    link = _open_link(flags, None, "h", Endpoint("127.0.0.1", 0), None)
+    assert (link._heartbeat_s, link._silence_s) == (0.5, 1.5)
