@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mesos_gpu.agent.gpus.simulated_cards import play
+from mesos_gpu.simulated import daemon
+from mesos_gpu.simulated.client import Cards, CardsSilent
+from mesos_gpu.simulated.listeners import bound
 from mesos_gpu.simulated.machine import MOST_MAPPED, NO_LIMIT, Code, Machine, Peer, Refused, State
+from mesos_gpu.simulated.running import SOCKET, RunningCards
 
 GIB = 1 << 30
 A, B, OUTSIDE = Peer(1, "a", frozenset({"/root/a"})), Peer(2, "b", frozenset({"/root/b"})), Peer(9)
@@ -182,3 +200,135 @@ def test_whatever_happens_no_card_has_more_than_it_has_and_no_byte_is_on_two(
             assert sum(process.kept().values()) == sum(pieces[number].values())
             on_cards = sum(process.used(one) for one in m.sizes)
             assert on_cards == (0 if process.state is State.CHECKPOINTED else sum(pieces[number].values()))
+
+
+def test_it_waits_longer_for_its_first_client_than_after_its_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "ALONE_S", 0.0)
+    monkeypatch.setattr(daemon, "LONGEST_SLEEP_S", 0.01)
+    cards = daemon.Daemon({0: 1 << 30}, "nobody")
+    path = tmp_path / "card.sock"
+    listener = bound(path)
+    cards.listen(listener, None)
+    serving = threading.Thread(target=cards.serve)
+    serving.start()
+    try:
+        serving.join(0.1)
+        assert serving.is_alive(), "an agent that is long about its start finds the cards"
+    finally:
+        Cards(path).close()
+        serving.join(10)
+        listener.close()
+    assert not serving.is_alive()
+
+
+def within(what: str, holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20.0  # less than it waits for an agent that is long about its start
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def test_it_does_not_wait_for_an_agent_that_was_given_up_as_it_began(tmp_path: Path) -> None:
+    begin = (
+        "import subprocess, sys; player = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL); "
+        "print(player.pid, flush=True); sys.stdin.read()"
+    )
+    words = [
+        sys.executable,
+        "-S",
+        str(daemon.__file__).replace("daemon.py", "__main__.py"),
+        "nobody",
+        str(tmp_path / "control.sock"),
+        f"0={1 << 30}",
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-c", begin, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as agent:
+        assert agent.stdout is not None
+        played = Path("/proc", agent.stdout.readline().strip())
+        within("it listens", (tmp_path / "control.sock").exists)
+        agent.kill()
+    within("it has ended", lambda: not played.exists())
+
+
+SIZES = {0: 1 << 30}
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> Iterator[RunningCards]:
+    made = RunningCards(SIZES, tmp_path / "cards", "nobody", {}, on_demand=True)
+    made.begin()
+    yield made
+    made.close(keep=False)
+
+
+def volume(tmp_path: Path) -> Path:
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    return folder
+
+
+def figures(path: Path) -> dict[str, Any]:
+    with Cards(path, answer_s=60.0) as asked:
+        return asked.figures()
+
+
+def test_it_is_started_when_somebody_asks(tmp_path: Path, cards: RunningCards) -> None:
+    folder = volume(tmp_path)
+    cards.start(folder)
+    assert cards.asked is not None
+    with pytest.raises(CardsSilent):
+        Cards(cards.control)
+    assert select.select([cards.asked], [], [], 0)[0] == []
+    with ThreadPoolExecutor(1) as others:
+        answer = others.submit(figures, folder / SOCKET)
+        assert select.select([cards.asked], [], [], 60)[0]
+        cards.wake()
+        assert answer.result(60)["cards"]["0"]["total"] == SIZES[0]
+    assert cards.asked is None
+    assert figures(folder / SOCKET) == figures(cards.control)
+
+
+def test_it_is_not_waited_for_where_nobody_has_asked(tmp_path: Path, cards: RunningCards) -> None:
+    cards.start(None)
+    assert cards.asked is None
+    cards.wake()
+    with pytest.raises(CardsSilent):
+        Cards(cards.control)
+
+
+def test_one_of_an_agent_before_is_taken_up(tmp_path: Path, cards: RunningCards) -> None:
+    folder = volume(tmp_path)
+    before = RunningCards(SIZES, tmp_path / "cards", "nobody", {})
+    before.begin()
+    before.start(folder)
+    cards.begin()
+    cards.start(folder)
+    assert cards.asked is None
+    before.close(keep=True)
+    assert figures(folder / SOCKET)["cards"]["0"]["total"] == SIZES[0]
+
+
+async def test_an_agent_starts_it_for_a_program_in_a_container(tmp_path: Path, cards: RunningCards) -> None:
+    folder = volume(tmp_path)
+    isolator: Any = SimpleNamespace(shares={})
+    whole: Any = SimpleNamespace(held={}, lent={}, volume=SimpleNamespace(host_path=folder))
+    async with AsyncExitStack() as closing:
+        await play(cards, isolator, whole, closing)
+        assert cards.asked is not None
+        told = await asyncio.to_thread(figures, folder / SOCKET)
+        assert told["cards"]["0"]["total"] == SIZES[0]
+    with pytest.raises(CardsSilent):
+        Cards(cards.control)
+
+
+async def test_an_agent_that_nobody_has_asked_ends_without_it(tmp_path: Path, cards: RunningCards) -> None:
+    folder = volume(tmp_path)
+    whole = cast("Any", SimpleNamespace(held={}, lent={}, volume=SimpleNamespace(host_path=folder)))
+    async with AsyncExitStack() as closing:
+        await play(cards, cast("Any", SimpleNamespace(shares={})), whole, closing)
+    assert cards.asked is None
+    with pytest.raises(CardsSilent):
+        Cards(folder / SOCKET)

@@ -7,9 +7,12 @@ import gzip
 import io
 import os
 import ssl
+import stat
 import tarfile
+import threading
+import zipfile
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,7 +21,12 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from mesos_gpu.agent.fetch import archives
-from mesos_gpu.errors import ContainerError
+from mesos_gpu.agent.fetch.archives import unpack
+from mesos_gpu.agent.model.fetch_uris import Archive
+from mesos_gpu.container.host.task_files import FileRights, OpenFile, TaskFiles, open_task_files
+from mesos_gpu.container.host.users import find_user
+from mesos_gpu.errors import BadInput, ContainerError
+from tests.fakes.local_files import OwnFiles
 from tests.support.agent.fetching import Work
 from tests.support.golden import Golden
 from tests.support.tls import Authority
@@ -343,3 +351,240 @@ async def test_ftps_begins_with_tls_and_its_server_is_verified(
         with pytest.raises(ContainerError):
             await work.fetch(f"ftps://me:word@127.0.0.1:{port}/pub/model", name="none")
         assert report(work, "none") == golden
+
+
+Fill = Callable[[tarfile.TarFile], None]
+
+
+def tar(path: Path, fill: Fill, mode: str = "w") -> Path:
+    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
+        fill(archive)
+    return path
+
+
+def put(archive: tarfile.TarFile, name: str, content: bytes = b"x", **more: object) -> None:
+    member = tarfile.TarInfo(name)
+    for field, value in more.items():
+        setattr(member, field, value)
+    member.size = len(content) if member.isreg() else 0
+    archive.addfile(member, io.BytesIO(content))
+
+
+def good(archive: tarfile.TarFile) -> None:
+    put(archive, "app", type=tarfile.DIRTYPE, mode=0o755)
+    put(archive, "app/run", b"#!/bin/sh\n", mode=0o6755)
+    put(archive, "app/again", type=tarfile.LNKTYPE, linkname="app/run")
+    put(archive, "app/link", type=tarfile.SYMTYPE, linkname="/anywhere")
+    put(archive, "./deep/er/file", b"deep")
+    put(archive, "/absolute", b"absolute")
+
+
+def into(tmp_path: Path) -> Path:
+    folder = tmp_path / "sandbox"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def open_up(kind: Archive, path: Path, folder: Path, name: str | None = None) -> None:
+    unpack(kind, path, name or path.name, folder, threading.Event())
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_a_tar_is_unpacked_whatever_its_compression(tmp_path: Path, mode: str) -> None:
+    folder = into(tmp_path)
+    (folder / "absolute").write_text("was there before")
+    open_up("tar", tar(tmp_path / "a.tar", good, mode), folder)
+    assert (folder / "app/run").read_bytes() == b"#!/bin/sh\n"
+    assert stat.S_IMODE((folder / "app/run").stat().st_mode) == 0o755
+    assert (folder / "app/again").samefile(folder / "app/run")
+    assert str((folder / "app/link").readlink()) == "/anywhere"
+    assert (folder / "deep/er/file").read_bytes() == b"deep"
+    assert (folder / "absolute").read_bytes() == b"absolute"
+
+
+def test_a_zip_and_a_lone_gzip_are_unpacked(tmp_path: Path) -> None:
+    folder = into(tmp_path)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        program = zipfile.ZipInfo("bin/run")
+        program.external_attr = 0o100755 << 16
+        archive.writestr(program, "run")
+        link = zipfile.ZipInfo("bin/link")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, "run")
+        archive.writestr("folder/", "")
+    open_up("zip", tmp_path / "a.zip", folder)
+    assert stat.S_IMODE((folder / "bin/run").stat().st_mode) == 0o755
+    assert (folder / "bin/link").read_text() == "run"
+    assert (folder / "folder").is_dir()
+    (tmp_path / "c1").write_bytes(gzip.compress(b"model"))
+    open_up("gzip", tmp_path / "c1", folder, "model.bin.gz")
+    assert (folder / "model.bin").read_bytes() == b"model"
+
+
+def over_a_link(archive: tarfile.TarFile) -> None:
+    put(archive, "out", type=tarfile.SYMTYPE, linkname="..")
+    put(archive, "out/evil")
+
+
+def over_a_link_to_a_link(archive: tarfile.TarFile) -> None:
+    put(archive, "one", type=tarfile.SYMTYPE, linkname="two")
+    put(archive, "two", type=tarfile.SYMTYPE, linkname="/tmp")
+    put(archive, "one/deep/evil")
+
+
+def hard_link_to_outside(archive: tarfile.TarFile) -> None:
+    put(archive, "out", type=tarfile.SYMTYPE, linkname="..")
+    put(archive, "mine", type=tarfile.LNKTYPE, linkname="out/secret")
+
+
+def hard_link_to_a_link(archive: tarfile.TarFile) -> None:
+    put(archive, "out", type=tarfile.SYMTYPE, linkname="../secret")
+    put(archive, "mine", type=tarfile.LNKTYPE, linkname="out")
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda archive: put(archive, "../evil"),
+        lambda archive: put(archive, "a/../../evil"),
+        lambda archive: put(archive, "pipe", type=tarfile.FIFOTYPE),
+        lambda archive: put(archive, "disk", type=tarfile.BLKTYPE, devmajor=8),
+        over_a_link,
+        over_a_link_to_a_link,
+        hard_link_to_outside,
+        hard_link_to_a_link,
+        lambda archive: put(archive, "mine", type=tarfile.LNKTYPE, linkname="nothing"),
+    ],
+)
+def test_an_archive_that_wants_out_is_refused(tmp_path: Path, fill: Fill) -> None:
+    (tmp_path / "secret").write_text("secret")
+    folder = into(tmp_path)
+    with pytest.raises(BadInput):
+        open_up("tar", tar(tmp_path / "a.tar", fill), folder)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar", "sandbox", "secret"]
+    assert not Path("/tmp/deep").exists()
+
+
+def test_a_file_in_the_place_of_a_link_does_not_write_through_it(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+
+    def fill(archive: tarfile.TarFile) -> None:
+        put(archive, "link", type=tarfile.SYMTYPE, linkname="../secret")
+        put(archive, "link", b"mine")
+
+    open_up("tar", tar(tmp_path / "a.tar", fill), into(tmp_path))
+    assert (tmp_path / "secret").read_text() == "secret"
+    assert (tmp_path / "sandbox/link").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip", "gzip"])
+def test_what_is_no_archive_or_cut_short_is_refused(tmp_path: Path, kind: Archive) -> None:
+    (tmp_path / "a").write_bytes(b"not an archive at all" * 100)
+    with pytest.raises(BadInput):
+        open_up(kind, tmp_path / "a", into(tmp_path))
+    whole = tar(tmp_path / "b.tar.gz", lambda archive: put(archive, "f", bytes(range(256)) * 4096), "w:gz").read_bytes()
+    (tmp_path / "b.tar.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BadInput):
+        open_up("tar", tmp_path / "b.tar.gz", into(tmp_path))
+
+
+def test_a_bomb_does_not_fill_the_disk_and_a_kill_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
+    path = tar(tmp_path / "a.tar.gz", lambda archive: put(archive, "zeros", bytes(8 << 20)), "w:gz")
+    stopped = threading.Event()
+    stopped.set()
+    with pytest.raises(ContainerError) as refused:
+        unpack("tar", path, "a.tar.gz", into(tmp_path), stopped)
+    assert str(refused.value) == golden
+    monkeypatch.setattr(archives, "KEEP_FREE_BYTES", 1 << 60)
+    with pytest.raises(ContainerError) as refused:
+        open_up("tar", path, into(tmp_path))
+    assert str(refused.value) == golden
+    monkeypatch.setattr(archives, "KEEP_FREE_BYTES", 0)
+    monkeypatch.setattr(archives, "MAX_ENTRIES", 3)
+    with pytest.raises(BadInput) as refused:
+        open_up("tar", tar(tmp_path / "b.tar", good), into(tmp_path))
+    assert str(refused.value) == golden
+
+
+async def test_frameworks_home_is_where_relative_paths_are(tmp_path: Path) -> None:
+    work = Work(tmp_path, frameworks_home=str(tmp_path))
+    (tmp_path / "tool").write_text("tool")
+    assert ((await work.fetch("tool")) / "tool").read_text() == "tool"
+
+
+async def test_a_local_file_is_cached_as_it_is_and_again_when_it_has_changed(work: Work) -> None:
+    path = work.folder / "model"
+    uri = {"value": str(path), "cache": True}
+    for number, content in enumerate(("first", "second", "")):
+        path.write_text(content)
+        for turn in "ab":
+            sandbox = await work.fetch(uri, name=f"{number}{turn}")
+            assert (sandbox / "model").read_text() == content
+    assert work.cache.used_bytes == len("first") + len("second"), "an empty file is not cached"
+
+
+async def test_a_file_that_grows_is_cached_as_long_as_it_was(tmp_path: Path) -> None:
+    work, path = Work(tmp_path), tmp_path / "log"
+    path.write_text("lines")
+
+    class Growing(OwnFiles):
+        async def open(self, path: str) -> OpenFile:
+            return GrowingFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+    class GrowingFile(OpenFile):
+        """Grows after its size was asked for, which is when it is read."""
+
+        reads = 0
+
+        @property
+        def descriptor(self) -> int:
+            self.reads += 1
+            if self.reads > 2:
+                with path.open("a") as file:
+                    file.write("more")
+            return self._descriptor
+
+        @descriptor.setter
+        def descriptor(self, value: int) -> None:
+            self._descriptor = value
+
+    @asynccontextmanager
+    async def growing() -> AsyncIterator[OwnFiles]:
+        yield Growing()
+
+    work.local_files = growing
+    sandbox = await work.fetch({"value": str(path), "cache": True})
+    assert (sandbox / "log").read_text() == "lines"
+    assert work.cache.used_bytes == len("lines")
+
+
+@asynccontextmanager
+async def files_of_nobody() -> AsyncIterator[TaskFiles]:
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    try:
+        async with open_task_files(FileRights(find_user("nobody")), root, None) as files:
+            yield files
+    finally:
+        os.close(root)
+
+
+@pytest.mark.root
+async def test_a_user_gets_what_he_may_read_and_owns_it(work: Work) -> None:
+    work.folder.chmod(0o755)
+    for folder in work.folder.parents:
+        if folder.stat().st_uid == os.geteuid() and folder != Path("/") and str(folder).startswith("/tmp/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    packed = str(work.folder / "a.tgz")
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.add(__file__, "one")
+    (work.folder / "secret").write_text("secret")
+    (work.folder / "secret").chmod(0o600)
+    (work.folder / "open").write_text("open")
+    work.local_files = files_of_nobody
+    sandbox = await work.fetch(packed, str(work.folder / "open"), user="nobody")
+    assert {path.owner() for path in (sandbox, *sandbox.iterdir())} == {"nobody"}
+    with pytest.raises(ContainerError):
+        await work.fetch(str(work.folder / "secret"), name="denied", user="nobody")
+    assert work.files("denied") == ["stderr"]

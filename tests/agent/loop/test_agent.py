@@ -5,20 +5,32 @@ from __future__ import annotations
 import asyncio
 import base64
 import errno
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mesos_gpu.agent.clock import Clock
 from mesos_gpu.agent.decisions.registration import Standing
+from mesos_gpu.agent.gpus.care import AgentGpus
+from mesos_gpu.agent.gpus.gpu_record import HealthRecord
+from mesos_gpu.agent.loop.alarm import Alarm
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.errors import ContainerError
+from mesos_gpu.gpu.device import Gpu, HealthEvent
 from mesos_gpu.mesos import libprocess
+from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.messages import encode
+from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.shares.displaced import numbers_of
+from mesos_gpu.mesos.shares.gpu_shares import GPU_MEM, GPU_SLICES, CardPart, Share, SharedCard
+from tests.fakes.gpus import GPUS, ScriptedDriver, ScriptedPool
 from tests.fakes.master import PREFIX, ScriptedMaster
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID
 from tests.support.agent.internal import FRAMEWORK, internal, wait_for
-from tests.support.agent.running import Start
+from tests.support.agent.running import Running, Start
 from tests.support.golden import Golden
 
 PING = encode(f"{PREFIX}PingSlaveMessage", {"connected": True})
@@ -374,3 +386,205 @@ def kill(master: ScriptedMaster, task_id: str) -> None:
 
 def image(name: str) -> dict[str, Any]:
     return {"type": "MESOS", "mesos": {"image": {"type": "DOCKER", "docker": {"name": name}}}}
+
+
+class Handle:
+    def __init__(self, delay_s: float, call: Callable[[], None]) -> None:
+        self.delay_s, self.call, self.cancelled = delay_s, call, False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Timers:
+    """What an alarm had its loop call, and when."""
+
+    def __init__(self, monkeypatch: Any) -> None:
+        self.now_s, self.made, self.rung = 100.0, list[Handle](), 0
+        self.alarm = Alarm(Clock(mono=lambda: self.now_s), self._ring)
+        monkeypatch.setattr(asyncio, "get_running_loop", lambda: self)
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> Handle:
+        self.made.append(Handle(delay_s, call))
+        return self.made[-1]
+
+    def _ring(self) -> None:
+        self.rung += 1
+
+
+def test_what_is_put_off_takes_no_timer_and_what_comes_earlier_one(monkeypatch: Any) -> None:
+    timers = Timers(monkeypatch)
+    timers.alarm.set(None, 175.0, 300.0)
+    assert [one.delay_s for one in timers.made] == [75.0]
+    timers.now_s = 115.0
+    timers.alarm.set(190.0)
+    assert [one.cancelled for one in timers.made] == [False]
+    timers.alarm.set(120.0)
+    assert [one.delay_s for one in timers.made] == [75.0, 5.0]
+    assert timers.made[0].cancelled
+    timers.now_s = 120.0
+    timers.made[1].call()
+    assert timers.rung == 1
+    timers.alarm.set(190.0)
+    assert timers.made[2].delay_s == 70.0, "it has rung, and is set anew"
+
+
+def test_nothing_that_is_due_and_a_stop_end_it(monkeypatch: Any) -> None:
+    timers = Timers(monkeypatch)
+    timers.alarm.set(None, None)
+    assert not timers.made
+    timers.alarm.set(90.0)
+    assert timers.made[0].delay_s == 0.0, "it was due before"
+    timers.alarm.set(None)
+    assert timers.made[0].cancelled
+    timers.alarm.set(200.0)
+    timers.alarm.stop()
+    timers.alarm.stop()
+    assert [one.cancelled for one in timers.made] == [True, True]
+
+
+@pytest.fixture
+def care(tmp_path: Path) -> AgentGpus:
+    return AgentGpus(ScriptedDriver(), ScriptedPool(), HealthRecord(tmp_path / "gpu_health.json"))
+
+
+def gpus_of(document: dict[str, Any]) -> float:
+    return sum(float(r["scalar"]["value"]) for r in document["slave"]["resources"] if r["name"] == "gpus")
+
+
+def fall_ill(care: AgentGpus, number: int) -> None:
+    care._on_event(HealthEvent(f"GPU-{number}", 79, "it hurts"))
+
+
+async def test_a_gpu_that_falls_ill_makes_it_register_again_with_one_less(
+    start: Start, master: ScriptedMaster, care: AgentGpus
+) -> None:
+    running = await start(gpus=care)
+    assert gpus_of(await master.got("RegisterSlaveMessage")) == 4
+    fall_ill(care, 1)
+    assert gpus_of(await master.got("ReregisterSlaveMessage")) == 3
+    await running.agent.registered.wait()
+    fall_ill(care, 1)
+    care.clear("GPU-1")
+    assert gpus_of(await master.got("ReregisterSlaveMessage", 2)) == 4
+    await running.agent.registered.wait()
+    assert len(master.messages("ReregisterSlaveMessage")) == 2
+
+
+async def test_a_gpu_that_falls_ill_before_the_first_answer_is_told_after_it(
+    start: Start, master: ScriptedMaster, care: AgentGpus
+) -> None:
+    master.answers = False
+    running = await start(gpus=care, follow=False)
+    running.agent.follow(master.pid)
+    await master.got("RegisterSlaveMessage")
+    fall_ill(care, 0)
+    assert gpus_of(await master.got("RegisterSlaveMessage", 2)) == 3
+    # A master that knew the first one answers again what it answered then, and keeps what it was told then.
+    master.answers = True
+    master._welcome("RegisterSlaveMessage")
+    assert gpus_of(await master.got("ReregisterSlaveMessage")) == 3
+
+
+async def test_a_gpu_that_the_master_reserved_is_not_taken_out_of_the_total(
+    start: Start, master: ScriptedMaster, care: AgentGpus
+) -> None:
+    running = await start(gpus=care)
+    reservation = {"type": "DYNAMIC", "role": "ml"}
+    kept = {"name": "gpus", "type": "SCALAR", "scalar": {"value": 4.0}, "reservations": [reservation]}
+    master.send("CheckpointResourcesMessage", {"resources": [kept]})
+    await wait_for(lambda: running.agent.holdings.kept)
+    fall_ill(care, 0)
+    assert gpus_of({"slave": {"resources": running.agent.info["resources"]}}) == 4
+    assert master.messages("ReregisterSlaveMessage") == []
+
+
+async def test_sent_away_it_does_not_come_back_for_a_gpu_that_is_ill(
+    start: Start, master: ScriptedMaster, care: AgentGpus
+) -> None:
+    running = await start(gpus=care)
+    master.run(FRAMEWORK, internal())
+    await master.reaches("t1", "TASK_RUNNING")
+    (container_id,) = running.containers.running
+    pool = care._isolator
+    assert isinstance(pool, ScriptedPool)
+    pool.held = {container_id: frozenset(GPUS[:1])}
+    fall_ill(care, 0)
+    assert master.messages("ReregisterSlaveMessage") == []
+    pool.held = {}
+    running.agent.leave()
+    await running.agent.stopped.wait()
+    await master.got("UnregisterSlaveMessage")
+    assert master.messages("ReregisterSlaveMessage") == []
+
+
+CARD = SharedCard(1, "GPU-1", 15109, 25)
+
+
+class Sharers:
+    """Who has what of the card, as a test says."""
+
+    def __init__(self) -> None:
+        self.gpus: Collection[Gpu] = ()
+        self.shares: dict[ContainerId, Share] = {}
+
+    def close_cards(self, indices: Collection[int]) -> None:
+        """No card is ill."""
+
+
+def ranges(name: str, first: int, last: int) -> dict[str, Any]:
+    return {"name": name, "type": "RANGES", "ranges": {"range": [{"begin": first, "end": last}]}, "role": "*"}
+
+
+def part(first: int, last: int, slices: tuple[int, int]) -> list[dict[str, Any]]:
+    return [ranges(GPU_MEM, first, last), ranges(GPU_SLICES, *slices)]
+
+
+def told(document: dict[str, Any]) -> set[int]:
+    return numbers_of(Resources.from_json(document["slave"]["resources"]), GPU_MEM)
+
+
+def finished(document: dict[str, Any]) -> bool:
+    return document.get("update", {}).get("status", {}).get("state") == "TASK_FINISHED"
+
+
+async def begin(running: Running, master: ScriptedMaster, task_id: str, units: list[dict[str, Any]]) -> ContainerId:
+    before = set(running.containers.running)
+    task = internal(task_id)
+    master.run(FRAMEWORK, {**task, "resources": task["resources"] + units})
+    await master.reaches(task_id, "TASK_RUNNING")
+    (container_id,) = set(running.containers.running) - before
+    return ContainerId(container_id)
+
+
+async def test_what_others_have_for_a_suspended_task_is_not_offered_once_more_when_it_ends(
+    start: Start, master: ScriptedMaster, tmp_path: Path
+) -> None:
+    sharers = Sharers()
+    care = AgentGpus(ScriptedDriver(), ScriptedPool(), HealthRecord(tmp_path / "gpu_health.json"), sharers=sharers)
+    running = await start(gpus=care)
+    agent = running.agent
+    agent.state.identity = replace(agent.state.identity, shared_cards={1: CARD})
+    agent._whole = agent._whole + Resources.from_json(part(1000, 1014, (1000, 1024)))
+    agent._look_after_gpus()
+    assert told(await master.got("ReregisterSlaveMessage")) == set(range(1000, 1015))
+    await agent.registered.wait()
+
+    away = await begin(running, master, "t1", part(1000, 1002, (1000, 1004)))
+    sharers.shares[away] = Share((), booked=(CardPart(1, 3, 5),))
+    agent._look_after_gpus()
+    assert told(await master.got("ReregisterSlaveMessage", 2)) == set(range(1000, 1018))
+    await agent.registered.wait()
+    other = await begin(running, master, "t2", part(1003, 1017, (1005, 1029)))
+    sharers.shares[other] = Share((CardPart(1, 15, 25),))
+
+    del sharers.shares[away]
+    master.acknowledges = False
+    running.containers.end(away, Termination(exit_code=0))
+    await master.reaches("t1", "TASK_FINISHED")
+    # All 15 GiB are the other's: the three that the master counted for the first are nobody's to have. It must know
+    # that when it hears of the end, for it offers them at once.
+    (_, _, third) = [at for at, (name, _) in enumerate(master.received) if name == "ReregisterSlaveMessage"]
+    end = next(at for at, (_, document) in enumerate(master.received) if finished(document))
+    assert third < end
+    assert told(master.messages("ReregisterSlaveMessage")[2]) == set(range(1003, 1018))

@@ -69,48 +69,11 @@ async def test_resources_are_free_when_wait_returns(box: Box, containerizer: Con
     assert box.leftovers(root_cgroup=True) == []
 
 
-async def test_kill_ends_what_heeds_it_at_once(box: Box, containerizer: Containerizer) -> None:
-    await containerizer.launch(
-        box.config("c", shell="trap 'echo bye; exit 5' TERM; echo up; while :; do sleep 0.05; done")
-    )
-    box.until_said("c", "up")
-    await containerizer.kill("c", 60.0)
-    assert (await containerizer.wait("c")).exit_code == 5
-    assert box.said("c") == "up\nbye\n"
-
-
 async def test_kill_right_after_launch_is_not_lost(box: Box, containerizer: Containerizer) -> None:
     for turn in range(5):
         await containerizer.launch(box.config(f"c{turn}", "sleep", "60"))
         await containerizer.kill(f"c{turn}", 60.0)
         assert (await containerizer.wait(f"c{turn}")).signal == signal.SIGTERM
-
-
-async def test_daemons_and_those_that_ignore_term_are_gone_after_the_grace(
-    box: Box, containerizer: Containerizer
-) -> None:
-    ignore = "trap '' TERM; "
-    daemon = f'setsid sh -c "{ignore} setsid sleep 60.5 & sleep 60.5; sleep 60.5" & '
-    await containerizer.launch(box.config("c", shell=f"{ignore}{daemon} echo up; while :; do sleep 60.5; done"))
-    box.until_said("c", "up")
-    await containerizer.kill("c", 60.0)
-    await containerizer.kill("c", 0.05)  # a repeated kill can shorten the grace
-    await containerizer.kill("c", 60.0)  # and not lengthen it
-    assert (await containerizer.wait("c")).signal == signal.SIGKILL
-    sleepers = [p for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists() and b"60.5" in p.read_bytes()]
-    assert sleepers == []
-
-
-async def test_running_out_of_memory_ends_the_whole_container_and_is_said(
-    box: Box, containerizer: Containerizer
-) -> None:
-    await containerizer.launch(box.config("c", shell="tail /dev/zero; sleep 60", mem_bytes=32 << 20))
-    end = await containerizer.wait("c")
-    assert end.oom
-    assert end.exit_code != 0
-    assert end.mem_limit_bytes == 32 << 20
-    assert end.message is not None
-    assert end.message.startswith("Memory limit exceeded: Requested: 32MB")
 
 
 async def test_dev_has_the_standard_nodes_and_nothing_of_the_hosts(box: Box, containerizer: Containerizer) -> None:

@@ -62,8 +62,7 @@ async def test_who_takes_too_much_memory_ends_and_is_told_why(box: Box, runtime:
     assert (end.message or "").startswith("Memory limit exceeded: Requested: 32MB")
 
 
-@pytest.mark.parametrize("runtime", ["crun", "runc"])
-@pytest.mark.parametrize("grace_s", [0.0, 0.05])
+@pytest.mark.parametrize(("runtime", "grace_s"), [("crun", 0.0), ("runc", 0.05)])
 async def test_a_container_that_was_frozen_can_be_killed(box: Box, runtime: str, grace_s: float) -> None:
     """Its GPU was gone until somebody thawed it."""
     containerizer = await box.open(runtimes=(runtime,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -13,10 +14,14 @@ from hypothesis import strategies as st
 from mesos_gpu.errors import InvalidApp, Problem
 from mesos_gpu.marathon.definitions.app import INVALID_JSON, AppRules, read_app
 from mesos_gpu.marathon.definitions.app_ids import canonical_id, name_problem, parent_id, top_group
+from mesos_gpu.marathon.definitions.cron import cron_problem, next_time, zone_problem
+from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
+from mesos_gpu.marathon.definitions.ports import ServicePorts, service_ports, service_ports_of, take_ports, wishes
 from mesos_gpu.marathon.definitions.runspec import restarted, versioned
 from mesos_gpu.marathon.definitions.timestamps import later_than, seconds_of, timestamp
+from mesos_gpu.mesos.resources import Resources
 from tests.support.golden import Golden
-from tests.support.marathon.builders import V0, spec
+from tests.support.marathon.builders import V0, ranges, spec
 from tests.support.places import EXAMPLES
 
 RULES = AppRules(features=frozenset({"gpu_resources"}))
@@ -534,3 +539,206 @@ def test_versions_always_grow(times: list[int]) -> None:
     for milliseconds in times:
         versions.append(later_than(versions[-1] if versions else None, milliseconds / 1000))
     assert versions == sorted(set(versions))
+
+
+ROLES = ("slave_public", "*")
+
+
+def bag(*documents: dict[str, Any]) -> Resources:
+    return Resources.from_json(documents)
+
+
+def definitions(*ports: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "networks": [{"mode": "host"}],
+        "portDefinitions": [{"port": port, "protocol": "tcp"} for port in ports],
+        **changes,
+    }
+
+
+def test_any_port_will_do_unless_ports_are_required() -> None:
+    asked = wishes(definitions(10001, 10002))
+    found = take_ports(asked, bag(ranges("ports", (31000, 31003))), ROLES, pick=3)
+    assert found is not None
+    assert found[0] == (31003, 31000)
+    assert found[1].ports == ((31000, 31000), (31003, 31003))
+
+
+def test_required_ports_must_be_in_the_offer() -> None:
+    asked = wishes(definitions(31002, 0, requirePorts=True))
+    found = take_ports(asked, bag(ranges("ports", (31001, 31002))), ROLES, pick=1)
+    assert found is not None
+    assert found[0] == (31002, 31001)
+    assert take_ports(asked, bag(ranges("ports", (31003, 31009))), ROLES, pick=0) is None
+
+
+def test_ports_keep_the_role_they_are_reserved_for() -> None:
+    usable = bag(ranges("ports", (1000, 1000), role="slave_public"), ranges("ports", (2000, 2000)))
+    found = take_ports(wishes(definitions(1, 2)), usable, ROLES, pick=0)
+    assert found is not None
+    assert {(r.role, r.amount) for r in found[1]} == {
+        ("slave_public", ((1000, 1000),)),
+        ("*", ((2000, 2000),)),
+    }
+
+
+def test_an_app_without_ports_takes_none() -> None:
+    assert take_ports((), Resources(), ROLES, pick=7) == ((), Resources())
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 5)), max_size=5),
+    st.integers(0, 8),
+    st.integers(0, 2**64),
+)
+def test_chosen_ports_are_offered_and_distinct(pairs: list[tuple[int, int]], count: int, pick: int) -> None:
+    usable = bag(*(ranges("ports", (begin, begin + size)) for begin, size in pairs))
+    offered = {port for begin, end in usable.ports for port in range(begin, end + 1)}
+    found = take_ports(wishes(definitions(*[0] * count)), usable, ROLES, pick)
+    if found is None:
+        assert count > len(offered)
+    else:
+        chosen, taken = found
+        assert len(set(chosen)) == count
+        assert set(chosen) <= offered
+        assert usable.contains(taken)
+
+
+def test_service_ports_are_the_lowest_free_ones() -> None:
+    app = service_ports(spec(portDefinitions=[{"port": 0}, {"port": 10001}, {"port": 0}]).document, None, {10000})
+    assert [d["port"] for d in app["portDefinitions"]] == [10002, 10001, 10003]
+
+
+def test_an_update_keeps_the_service_port() -> None:
+    before = service_ports(spec().document, None, {10000, 10001})
+    after = service_ports(spec().document, before, set())
+    assert [d["port"] for d in after["portDefinitions"]] == [10002]
+
+
+def test_required_ports_are_not_replaced_by_service_ports() -> None:
+    app = service_ports(definitions(0, requirePorts=True), None, set())
+    assert [d["port"] for d in app["portDefinitions"]] == [0]
+
+
+def test_no_service_port_left_is_an_error() -> None:
+    with pytest.raises(ValueError, match="10000 to 20000"):
+        service_ports(spec().document, None, set(range(10000, 20001)))
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.integers(1, 5), max_size=3)), max_size=8))
+def test_service_ports_that_were_counted_once_are_those_of_the_others(apps: list[tuple[str, list[int]]]) -> None:
+    documents = [(app_id, definitions(*ports)) for app_id, ports in apps]
+    counted = ServicePorts(documents[:3])
+    for app_id, document in documents[3:]:
+        counted.add(app_id, document)
+    for asking in "abcd":
+        others = {port for app_id, document in documents if app_id != asking for port in service_ports_of(document)}
+        assert counted.of_others(asking) == others
+
+
+LABELS = {"tier": "web", "env": "prod", "odd key": "a,b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "selected"),
+    [
+        ("", True),
+        ("tier", True),
+        ("nope", False),
+        ("tier==web", True),
+        ("tier == db", False),
+        ("tier!=db", True),
+        ("nope!=db", False),
+        ("tier in (web, db)", True),
+        ("tier in (db)", False),
+        ("tier notin (db)", True),
+        ("nope notin (db)", False),
+        ("tier==web,env!=dev", True),
+        ("tier==web, env==dev", False),
+        (r"odd\ key==a\,b", True),
+    ],
+)
+def test_selectors(text: str, selected: bool) -> None:
+    assert selects(parse_selector(text), LABELS) is selected
+
+
+@pytest.mark.parametrize("text", ["((", "a b", "a=b", "a in", "a in ()", "==b", "a in (b"])
+def test_what_is_not_a_selector(text: str) -> None:
+    with pytest.raises(InvalidApp, match=re.escape(text)):
+        parse_selector(text)
+
+
+ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia"]
+EXPRESSIONS = ["* * * * *", "*/20 * * * *", "30 2 * * *", "0 0 1 * *", "15 */6 * * 1-5", "5 4 * * sun", "59 23 31 12 *"]
+
+
+def seconds(text: str) -> float:
+    return datetime.fromisoformat(text + ":00+00:00").timestamp()
+
+
+def after(expression: str, zone: str, start: str, count: int) -> list[str]:
+    found, at_s = [], seconds(start)
+    for _ in range(count):
+        at = next_time(expression, zone, at_s)
+        assert at is not None
+        at_s = at
+        found.append(datetime.fromtimestamp(at, timezone.utc).isoformat()[5:16])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("expression", "zone", "start", "times"),
+    [
+        ("30 2 * * *", "UTC", "2026-03-28T12:00", ["03-29T02:30", "03-30T02:30"]),
+        ("0 9 * * 1", "America/New_York", "2026-07-01T00:00", ["07-06T13:00", "07-13T13:00"]),
+        # In spring, 02:30 is skipped: the moment of the skip, once.
+        ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", ["03-29T01:00", "03-30T00:30"]),
+        # In autumn, 02:30 comes twice: the first of them.
+        ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", ["10-25T00:30", "10-26T01:30"]),
+        # What runs at any hour continues through both.
+        ("*/30 * * * *", "Europe/Berlin", "2026-10-24T23:45",
+         ["10-25T00:00", "10-25T00:30", "10-25T01:00", "10-25T01:30", "10-25T02:00"]),
+        ("*/30 * * * *", "Europe/Berlin", "2026-03-29T00:15", ["03-29T00:30", "03-29T01:00", "03-29T01:30"]),
+        # A change of half an hour, and a day that never was.
+        ("15 2 * * *", "Australia/Lord_Howe", "2026-10-02T23:00", ["10-03T15:30", "10-04T15:15"]),
+        ("15 0 * * *", "Pacific/Apia", "2011-12-28T12:00", ["12-29T10:15", "12-30T10:00", "12-30T10:15"]),
+    ],
+)  # fmt: skip
+def test_times_are_those_of_the_clock_in_the_zone(expression: str, zone: str, start: str, times: list[str]) -> None:
+    assert after(expression, zone, start, len(times)) == times
+
+
+def test_some_times_never_come() -> None:
+    assert next_time("0 0 30 2 *", "UTC", 0.0) is None
+
+
+@pytest.mark.parametrize(
+    "expression", ["", "* * * *", "* * * * * *", "@daily", "61 * * * *", "a b c d e", "*/0 * * * *"]
+)
+def test_a_bad_expression_is_told(expression: str) -> None:
+    assert cron_problem(expression)
+
+
+def test_good_expressions_and_zones_are_accepted() -> None:
+    assert [cron_problem(expression) for expression in EXPRESSIONS] == [None] * len(EXPRESSIONS)
+    assert [zone_problem(zone) for zone in ZONES] == [None] * len(ZONES)
+    assert all(zone_problem(zone) for zone in ("", "X/Y", "../etc/passwd", "/etc/passwd", "Europe"))
+
+
+@given(st.sampled_from(EXPRESSIONS), st.sampled_from(ZONES), st.integers(0, 2**31))
+def test_the_next_time_is_after_and_nothing_is_between(expression: str, zone: str, start: int) -> None:
+    found = next_time(expression, zone, float(start))
+    assert found is not None
+    assert found > start
+    middle = (found + start) / 2
+    if middle < found:
+        assert next_time(expression, zone, middle) == found
+
+
+def test_a_schedule_is_no_longer_than_one_that_lists_everything(golden: Golden) -> None:
+    ranges = (range(60), range(24), range(1, 32), range(1, 13), range(7))
+    everything = " ".join(",".join(map(str, values)) for values in ranges)
+    assert cron_problem(everything) is None
+    assert next_time(everything, "UTC", 0.0) == 60.0
+    # Reading it takes Marathon's loop a second for each time that is looked for.
+    assert cron_problem("1" + ",1" * 20_000 + " * * * *") == golden

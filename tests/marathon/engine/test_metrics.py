@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from yarl import URL
 
+from mesos_gpu.errors import NotFound, Unavailable
+from mesos_gpu.marathon.api.mesos_door import MesosDoor
+from mesos_gpu.marathon.engine import sampler as module
+from mesos_gpu.marathon.engine.event_bus import EventBus, Listener
 from mesos_gpu.marathon.engine.metrics import Meter, Timer
+from mesos_gpu.marathon.engine.sampler import Sampler
+from mesos_gpu.marathon.state.events import Measured
 from tests.support.marathon.builders import app, container, pod
 from tests.support.marathon.service import Clock, Marathon
 
@@ -110,3 +125,153 @@ async def test_prometheus_reads_the_same(marathon: Marathon) -> None:
 async def test_who_asks_for_json_gets_it(marathon: Marathon) -> None:
     answer = await marathon.call("GET", "/metrics", headers={"Accept": "application/json, text/plain;q=0.5"})
     assert answer.body["version"] == "4.0.0"
+
+
+KINDS = ("a", "b", "c")
+
+
+def read(data: bytes) -> list[tuple[str, int]]:
+    """The events of Server-Sent Events as (type, number)."""
+    found = []
+    for frame in data.decode().split("\r\n\r\n")[:-1]:
+        event, body = frame.split("\r\n")
+        document = json.loads(body.removeprefix("data: "))
+        assert document["eventType"] == event.removeprefix("event: ")
+        found.append((document["eventType"], document["number"]))
+    return found
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(KINDS), st.booleans()), max_size=12),
+    st.lists(st.frozensets(st.sampled_from(KINDS)), max_size=5),
+)
+def test_each_listener_gets_what_it_wants_in_order(
+    events: list[tuple[str, bool]], wishes: list[Collection[str]]
+) -> None:
+    bus = EventBus(lambda: 0.0)
+    got: list[list[bytes]] = [[] for _ in wishes]
+    for pieces, kinds in zip(got, wishes, strict=True):
+        bus.add(Listener(pieces.append, kinds))
+    for number, (kind, hold) in enumerate(events):
+        bus.publish(kind, {"number": number}, hold=hold)
+    bus.flush()
+    for pieces, kinds in zip(got, wishes, strict=True):
+        expected = [(kind, number) for number, (kind, _) in enumerate(events) if not kinds or kind in kinds]
+        assert read(b"".join(pieces)) == expected
+        assert all(pieces)
+        assert len(pieces) <= 1 + sum(not hold for _, hold in events)
+
+
+def test_those_who_want_the_same_share_what_is_sent_to_them() -> None:
+    bus, one, other = EventBus(lambda: 0.0), list[bytes](), list[bytes]()
+    bus.add(Listener(one.append, frozenset()))
+    bus.add(Listener(other.append, frozenset()))
+    for number in range(3):
+        bus.publish("a", {"number": number}, hold=True)
+    bus.flush()
+    assert len(one) == len(other) == 1
+    assert one[0] is other[0], "a hundred listeners that are behind keep one copy"
+
+
+def test_who_comes_later_or_has_left_gets_nothing() -> None:
+    bus, got = EventBus(lambda: 0.0), list[bytes]()
+    listener = Listener(got.append, frozenset())
+    bus.publish("a", {"number": 1})
+    bus.add(listener)
+    bus.remove(listener)
+    bus.publish("a", {"number": 2})
+    assert got == []
+
+
+async def no_slaves() -> list[Any]:
+    raise Unavailable("the master does not answer")
+
+
+async def test_many_agents_are_asked_in_parts_and_told_of_part_by_part(
+    marathon: Marathon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TOGETHER", 2)
+    await marathon.call("POST", "/v2/apps", app(instances=5, constraints=[["hostname", "UNIQUE"]]))
+    tasks = []
+    for number in range(5):
+        tasks += await marathon.launched(offer_id=f"O{number}", agent=f"A{number}", host=f"h{number}")
+    for task_id in tasks:
+        await marathon.say(task_id)
+    now_s = marathon.scheduler.clock()
+    asked: list[str] = []
+    told: list[Measured] = []
+    pauses: list[tuple[float, int]] = []
+    tell = marathon.scheduler.tell
+    monkeypatch.setattr(marathon.scheduler, "tell", lambda event: (told.append(event), tell(event)))
+    real = asyncio.sleep
+
+    async def sleep(delay_s: float, *rest: Any) -> None:
+        if delay_s:
+            pauses.append((delay_s, len(asked)))
+        await real(0, *rest)
+
+    monkeypatch.setattr(module.asyncio, "sleep", sleep)
+
+    async def ask(agent_id: str, path: str) -> Any:
+        asked.append(agent_id)
+        if agent_id == "A3":
+            raise Unavailable("A3 does not answer")
+        gpus = [{"utilization_percent": 0}]
+        return [{"executor_id": task, "container_id": task, "statistics": {}, "gpus": gpus} for task in tasks]
+
+    sampler = Sampler(marathon.scheduler, ask, no_slaves, interval_s=1)
+    await sampler.look()
+    assert sorted(asked) == [f"A{number}" for number in range(5)]
+    assert pauses == [(module._PAUSE_S, 2), (module._PAUSE_S, 4)]
+    asked.clear()
+    pauses.clear()
+    told.clear()
+    marathon.scheduler.clock = lambda: now_s + 10
+    await sampler.look()
+    assert sum(len(event.readings) for event in told) == 4
+    assert max(len(event.readings) for event in told) <= 2, "a part at a time, so that none takes long to count"
+    assert sampler.silent == {"A3": "A3 does not answer"}
+    assert marathon.scheduler.metrics.measured["gpus.held-idle.gauge"] == 4
+
+
+async def test_where_agents_are_is_asked_once_for_all_who_want_to_know(
+    serve: Callable[[Mapping[str, Any]], Any],
+) -> None:
+    asked, agents = 0, [{"id": f"S{n}", "pid": f"slave(1)@127.0.0.1:{6000 + n}"} for n in range(9)]
+
+    async def slaves(request: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        await asyncio.sleep(0)
+        return web.json_response({"slaves": agents})
+
+    url = await serve({"/slaves": slaves})
+    door = MesosDoor(lambda: url)
+    try:
+        found = await asyncio.gather(*(door.agent(f"S{n}", "containers", None) for n in range(9)))
+        assert (found[3], asked) == (URL("http://127.0.0.1:6003/containers"), 1)
+        with pytest.raises(NotFound):
+            await door.agent("S9", "containers", None)
+        assert asked == 2, "it may have come since"
+    finally:
+        await door.close()
+
+
+@pytest.fixture
+async def serve() -> Any:
+    """Return what serves handlers by path on the loopback, until the test is over."""
+    runners: list[web.AppRunner] = []
+
+    async def start(handlers: Mapping[str, Any]) -> str:
+        application = web.Application()
+        for path, handler in handlers.items():
+            application.router.add_get(path, handler)
+        runner = web.AppRunner(application)
+        runners.append(runner)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return f"http://127.0.0.1:{runner.addresses[0][1]}"
+
+    yield start
+    for runner in runners:
+        await runner.cleanup()

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mesos_gpu.master.allocation import totals
 from mesos_gpu.master.allocation.allocator import Allocator
 from mesos_gpu.master.allocation.eligibility import (
     Allocation,
     Client,
+    Key,
     Rules,
     Supply,
     admits,
@@ -18,10 +22,13 @@ from mesos_gpu.master.allocation.eligibility import (
     dominant_share,
     quantities,
 )
+from mesos_gpu.master.allocation.filters import DEFAULT_REFUSE_S, MAX_REFUSE_S, Filters, refuse_seconds
+from mesos_gpu.master.allocation.sorter import ShareTree
+from mesos_gpu.master.allocation.totals import Books, Totals
 from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.mesos.resource import Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
-from tests.support.master.build import RULES, never
+from tests.support.master.build import RULES, SHARED_VOLUME, never
 
 R = Resources.parse
 
@@ -252,3 +259,160 @@ def test_refined_reservations_are_offered_to_frameworks_that_understand_them_onl
     assert available(free, "ml/train") == Resources([Resource("cpus", 2000, (ml,)), refined])
     assert available(free, "ml/train", refinement=False) == Resources([Resource("cpus", 2000, (ml,))])
     assert available(free, "ml") == Resources([Resource("cpus", 2000, (ml,))])
+
+
+ALL, PART = Resources.parse("cpus:2;mem:100"), Resources.parse("cpus:1;mem:100")
+
+
+@pytest.mark.parametrize(
+    ("filters", "seconds"),
+    [
+        (None, DEFAULT_REFUSE_S),
+        ({}, DEFAULT_REFUSE_S),
+        ({"refuse_seconds": 0.1}, 0.1),
+        ({"refuse_seconds": 0}, 0.0),
+        ({"refuse_seconds": -1.0}, DEFAULT_REFUSE_S),
+        ({"refuse_seconds": math.nan}, DEFAULT_REFUSE_S),
+        ({"refuse_seconds": 1e9}, MAX_REFUSE_S),
+        ({"refuse_seconds": "Infinity"}, MAX_REFUSE_S),
+    ],
+)
+def test_refuse_seconds_falls_back_to_five_and_ends_at_a_year(
+    filters: dict[str, object] | None, seconds: float
+) -> None:
+    assert refuse_seconds(filters) == seconds
+
+
+def test_a_refusal_blocks_the_same_and_less_but_not_more() -> None:
+    filters = Filters(1.0)
+    filters.refuse("f", "r", "a", PART, 5.0, 0.0)
+    assert filters.blocks("f", "r", "a", PART)
+    assert filters.blocks("f", "r", "a", Resources.parse("cpus:0.5"))
+    assert not filters.blocks("f", "r", "a", ALL)
+
+
+def test_a_refusal_is_of_one_framework_role_and_agent() -> None:
+    filters = Filters(1.0)
+    filters.refuse("f", "r", "a", ALL, 5.0, 0.0)
+    for key in [("g", "r", "a"), ("f", "s", "a"), ("f", "r", "b")]:
+        assert not filters.blocks(*key, PART)
+
+
+def test_a_refusal_lasts_at_least_one_allocation_interval() -> None:
+    filters = Filters(2.0)
+    filters.refuse("f", "r", "a", ALL, 0.1, 10.0)
+    assert not filters.expire(11.9)
+    assert filters.blocks("f", "r", "a", ALL)
+    assert filters.expire(12.0)
+    assert not filters.blocks("f", "r", "a", ALL)
+
+
+def test_a_refusal_for_no_time_holds_until_the_next_interval_ends_it() -> None:
+    filters = Filters(1.0)
+    filters.refuse("f", "r", "a", ALL, 0.0, 10.0)
+    assert filters.blocks("f", "r", "a", ALL)
+    assert filters.expire(10.0)
+    assert not filters.blocks("f", "r", "a", ALL)
+
+
+def test_revive_drops_the_refusals_of_its_roles_only() -> None:
+    filters = Filters(1.0)
+    for role in ("r", "s"):
+        filters.refuse("f", role, "a", ALL, 5.0, 0.0)
+    filters.revive("f", {"r"})
+    assert not filters.blocks("f", "r", "a", ALL)
+    assert filters.blocks("f", "s", "a", ALL)
+    assert filters.count("s") == 1
+
+
+def test_what_is_gone_is_forgotten() -> None:
+    filters = Filters(1.0)
+    for framework_id, agent_id in [("f", "a"), ("g", "a"), ("f", "b")]:
+        filters.refuse(framework_id, "r", agent_id, ALL, 5.0, 0.0)
+    filters.forget_framework("g")
+    filters.forget_agent("b")
+    assert filters.count() == 1
+    assert filters.blocks("f", "r", "a", ALL)
+
+
+SIZES = ["cpus:8;mem:512;gpus:4", "cpus:6;gpus:2;cpus(ml):2;gpus(ml):2", "cpus:4;ports:[1-9]"]
+PARTS = ["cpus:1", "cpus:1;gpus:1", "cpus(ml):1;gpus(ml):1", "cpus:2;mem:64", "ports:[1-3];cpus:1"]
+KEYS: list[Key] = [("ml", "f"), ("ml/train", "f"), ("web", "g")]
+
+
+def state_of(sums: Totals) -> object:
+    """All that allocation reads of the sums."""
+    held = {role: {name: amount for name, amount in sums.tree.held(role).items()} for role, _ in KEYS}
+    return sums.total, sums.consumed, sums.headroom, held
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_are_those_of_what_is_there_whatever_happened(seed: int) -> None:
+    draw, sums = Random(seed), Totals(ShareTree())
+    books: dict[str, Books] = {}
+    agents: dict[str, tuple[Supply, dict[Key, Resources]]] = {}
+    for _ in range(120):
+        name, key = draw.choice(["a", "b", "c"]), draw.choice(KEYS)
+        kind = draw.choice(["put", "put", "same", "give", "gone"])
+        if kind == "gone":
+            if name in books:
+                sums.forget(books.pop(name))
+                del agents[name]
+        elif kind == "give" and name in books:
+            supply, held = agents[name]
+            offered = R(draw.choice(PARTS))
+            sums.give(name, books[name], key, offered)
+            held = {**held, key: held.get(key, Resources()) + offered.unallocated()}
+            free = supply.free - offered
+            agents[name] = Supply(name, supply.total, free, active=supply.active), held
+            if supply.active and supply.free.contains(offered):
+                check(sums, agents)
+            sums.enter(books[name], agents[name][0], held)
+        else:
+            old = agents.get(name)
+            total = old[0].total if old and kind == "same" else R(draw.choice(SIZES)) + Resources([SHARED_VOLUME])
+            held = dict(old[1]) if old else {}
+            held.pop(key, None)
+            if draw.random() < 0.7:
+                held[key] = (R(draw.choice(PARTS)) + Resources([SHARED_VOLUME])).allocated(key[0])
+            supply = Supply(name, total, total.without(*held.values()), active=draw.random() < 0.8)
+            agents[name] = supply, held
+            sums.enter(books.setdefault(name, Books()), supply, held)
+        check(sums, agents)
+
+
+def check(sums: Totals, agents: dict[str, tuple[Supply, dict[Key, Resources]]]) -> None:
+    """Compare with sums of the same agents that were entered just now."""
+    fresh = Totals(ShareTree())
+    for supply, held in agents.values():
+        fresh.enter(Books(), supply, held)
+    assert state_of(sums) == state_of(fresh)
+
+
+def test_what_is_the_same_object_as_before_is_not_added_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    sums, books, total = Totals(ShareTree()), Books(), R("cpus:8;gpus:4")
+    held = {("ml", f"f{number}"): R("cpus:1").allocated("ml") for number in range(6)}
+    sums.enter(books, Supply("a", total, total.without(*held.values())), held)
+    read: list[Resources] = []
+    quantities = totals.quantities
+    monkeypatch.setattr(totals, "quantities", lambda bag: read.append(bag) or quantities(bag))
+    changed = {**held, ("ml", "f3"): R("cpus:2").allocated("ml")}
+    sums.enter(books, Supply("a", total, total.without(*changed.values())), changed)
+    assert [bag for bag in read if isinstance(bag, Resources)] == [changed[("ml", "f3")]]
+    assert sums.tree.held("ml") == {"cpus": 7_000}
+
+
+def test_what_was_given_and_taken_back_is_no_longer_held() -> None:
+    sums, books, total = Totals(ShareTree()), Books(), R("cpus:8;gpus:4")
+    held = {("ml", "f"): R("cpus:1").allocated("ml")}
+    before = Supply("a", total, total.without(*held.values()))
+    sums.enter(books, before, held)
+    sums.give("a", books, ("ml", "f"), R("cpus:2"))
+    sums.give("a", books, ("web", "g"), R("gpus:1"))
+    assert sums.consumed == {"ml": {"cpus": 3_000}, "web": {"gpus": 1_000}}
+    assert sums.headroom == {"cpus": 5_000, "gpus": 3_000}
+    sums.enter(books, before, held)
+    assert sums.consumed == {"ml": {"cpus": 1_000}}
+    assert sums.headroom == {"cpus": 7_000, "gpus": 4_000}
+    assert sums.tree.held("ml") == {"cpus": 1_000}
+    assert sums.tree.held("web") == {}

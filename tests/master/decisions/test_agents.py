@@ -1,17 +1,25 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.master.decisions import subscriptions, updates
+from mesos_gpu.master.decisions.registry_gc import collect, due
+from mesos_gpu.master.engine.registry import Registry
 from mesos_gpu.master.model.model import Agent, Framework, KnownAgent
+from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.registry.operations import Admit, MarkUnreachable, Remove
 from mesos_gpu.master.state.actions import (
     Action,
     AgentRegistered,
     AgentReregistered,
+    DrainAgent,
     ForgetAgent,
     KillTask,
     ObserveAgent,
@@ -24,7 +32,8 @@ from mesos_gpu.master.state.actions import (
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
-from tests.support.master.at_once import agents, readmission
+from tests.support.master import build
+from tests.support.master.at_once import agents, draining, readmission, stored
 from tests.support.master.build import (
     GPU_AGENT,
     MASTER_ID,
@@ -46,6 +55,7 @@ from tests.support.master.build import (
     statuses,
     task_info,
 )
+from tests.support.master.live import Scheduler, ScriptedAgent, live_master, until
 
 ID = f"{MASTER_ID}-S0"
 OF_BEFORE = framework_info(id={"value": "f"})
@@ -426,3 +436,287 @@ def test_an_agents_newer_resource_version_is_the_one_that_tasks_name(state: Mast
     agents.updated(state, agent.id, "slave(1)@127.0.0.1:9", "x")
     agents.updated(state, agent.id, agent.pid, None)
     assert agent.resource_version_uuid == OTHER_UUID
+
+
+DAY_S = 24 * 3600.0
+
+
+def known(agent_id: str, since_s: float | None = None) -> KnownAgent:
+    return KnownAgent(report(agent_id=agent_id).info, report().pid, since_s)
+
+
+def one_after_the_other(since_s: list[float], now_s: float, max_age_s: float, max_count: int) -> list[int]:
+    """As Mesos goes through them: it looks at each once, and counts down."""
+    left, removed = len(since_s), []
+    for number, since in enumerate(since_s):
+        if left > max_count or now_s - since > max_age_s:
+            removed.append(number)
+            left -= 1
+    return removed
+
+
+@given(st.lists(st.integers(0, 9), max_size=8), st.integers(0, 9), st.integers(0, 9))
+def test_the_oldest_of_too_many_go_and_all_that_are_too_old(since_s: list[int], age_s: int, count: int) -> None:
+    found = due([(str(n), float(s)) for n, s in enumerate(since_s)], 10.0, max_age_s=age_s, max_count=count)
+    assert list(found) == [str(n) for n in one_after_the_other([float(s) for s in since_s], 10.0, age_s, count)]
+
+
+def test_an_agent_that_was_unreachable_for_two_weeks_is_forgotten_with_its_tasks() -> None:
+    state = new_state()
+    agent, framework = add_agent(state), add_framework(state, capabilities="GPU_RESOURCES PARTITION_AWARE")
+    [offer] = offers(state)
+    launch(state, offer, task_info(agent))
+    agents.unreachable(state, agent.id, NOW)
+    state.gone = {"gone": NOW.wall_s}
+    state.deactivated[agent.id] = None
+    assert collect(state, later(14 * DAY_S)) == []
+    stored(state, collect(state, later(14 * DAY_S + 1)))
+    assert (state.unreachable, state.gone, state.deactivated, framework.unreachable) == ({}, {}, {}, {})
+    # It may come back all the same: it is admitted as one that was never known to be away.
+    readmission.reregister(state, report(agent_id=agent.id), later(15 * DAY_S))
+    assert list(state.agents) == [agent.id]
+
+
+def test_the_newest_stay_where_there_are_too_many() -> None:
+    state = new_state()
+    state.settings = replace(state.settings, registry_max_agent_count=1)
+    state.unreachable = {name: known(name, NOW.wall_s) for name in ("a", "b", "c")}
+    state.gone = {"x": NOW.wall_s, "y": NOW.wall_s}
+    record = state.record().copy()
+    [prune] = collect(state, NOW)
+    assert prune.operation.apply(record)  # type: ignore[union-attr]
+    stored(state, [prune])
+    assert (list(state.unreachable), list(state.gone)) == (["c"], ["y"])
+    assert record == state.record()
+    assert collect(state, NOW) == []
+
+
+def test_one_that_is_back_before_it_is_forgotten_stays() -> None:
+    state = MasterState({"id": "m"}, replace(new_state().settings, registry_max_agent_count=0), NOW)
+    state.unreachable = {"a": known("a", 1.0)}
+    back = readmission._module.reregister(state, report(agent_id="a"), NOW)
+    prune = collect(state, NOW)
+    stored(state, [*back, *prune])
+    assert list(state.agents) == ["a"]
+
+
+async def test_a_master_forgets_by_its_flags(tmp_path: Path) -> None:
+    record = Record(unreachable={"old": known("old", 1.0), "new": known("new", 4e9)}, gone={"left": 1.0})
+    Registry(tmp_path).save(record)
+    flags = ("--registry_gc_interval=10ms", "--registry_max_agent_age=1days", "--check_invariants")
+    async with live_master(tmp_path, *flags) as master:
+        await until(lambda: list(master.engine.state.unreachable) == ["new"])
+        assert not master.engine.state.gone
+        assert not master.engine.failed.done()
+    assert list(Registry(tmp_path).load().unreachable) == ["new"]
+
+
+CAPABILITIES = (*build.CAPABILITIES, "AGENT_DRAINING")
+
+
+@pytest.fixture
+def agent(state: MasterState, monkeypatch: pytest.MonkeyPatch) -> Agent:
+    monkeypatch.setattr(build, "CAPABILITIES", CAPABILITIES)
+    return build.add_agent(state)
+
+
+@pytest.fixture
+def framework(state: MasterState) -> Framework:
+    return add_framework(state, capabilities="GPU_RESOURCES PARTITION_AWARE")
+
+
+def run(state: MasterState, agent: Agent, task_id: str = "t") -> None:
+    [offer] = offers(state)
+    launch(state, offer, task_info(agent, task_id))
+
+
+def end(state: MasterState, agent: Agent, framework: Framework, task_id: str = "t") -> None:
+    """The agent says that the task has ended, and the scheduler acknowledges."""
+    update = status(agent, task_id, "TASK_KILLED")
+    updates.status_update(state, agent.id, framework.id, update, "TASK_KILLED")
+    body = {"agent_id": {"value": agent.id}, "task_id": {"value": task_id}, "uuid": UUID}
+    updates.acknowledge(state, framework, body)
+
+
+def test_a_deactivated_agent_is_not_offered_until_it_is_reactivated(
+    state: MasterState, agent: Agent, framework: Framework
+) -> None:
+    [offer] = offers(state)
+    actions = draining.deactivate(state, agent.id)
+    assert events(actions, "RESCIND") == [{"offer_id": {"value": offer.id}}]
+    assert isinstance(actions[0], Store), "it holds over a restart"
+    assert not offers(state)
+    assert (agent.active, agent.connected, agent.deactivated) == (False, True, True)
+    assert draining.deactivate(state, agent.id) != [], "asked twice, done twice"
+    draining.reactivate(state, agent.id)
+    assert offers(state)
+    check_books(state)
+
+
+def test_a_drained_agent_has_ended_its_tasks_and_their_ends_are_acknowledged(
+    state: MasterState, agent: Agent, framework: Framework
+) -> None:
+    run(state, agent)
+    actions = draining.drain(state, agent.id, {"max_grace_period": {"seconds": 2, "nanos": 500}}, NOW)
+    config = {"max_grace_period": {"nanoseconds": 2_000_000_500}, "mark_gone": False}
+    assert DrainAgent(agent.id, config) in actions
+    assert draining.settle(state, NOW) == []
+    assert agent.drain is not None
+    assert agent.drain.to_json() == {"state": "DRAINING", "config": config}
+    with pytest.raises(BadInput, match="still in the DRAINING state"):
+        draining.reactivate(state, agent.id)
+    update = status(agent, "t", "TASK_KILLED", reason="REASON_AGENT_DRAINING")
+    updates.status_update(state, agent.id, framework.id, update, "TASK_KILLED")
+    assert draining.settle(state, NOW) == [], "the end is not acknowledged yet"
+    body = {"agent_id": {"value": agent.id}, "task_id": {"value": "t"}, "uuid": UUID}
+    updates.acknowledge(state, framework, body)
+    [saved] = draining.settle(state, later(1))
+    assert isinstance(saved, Store)
+    assert agent.drain.to_json()["state"] == "DRAINED"
+    assert not offers(state)
+    draining.reactivate(state, agent.id)
+    assert agent.drain is None
+    assert offers(state)
+
+
+def test_an_agent_drained_to_be_gone_is_gone_when_it_is_empty(
+    state: MasterState, agent: Agent, framework: Framework
+) -> None:
+    run(state, agent)
+    draining.drain(state, agent.id, {"mark_gone": True}, NOW)
+    end(state, agent, framework)
+    actions = draining.settle(state, NOW)
+    assert ShutdownAgent(agent.pid, draining.GONE) in actions
+    assert agent.id in state.gone
+    assert not state.agents
+
+
+def test_an_agent_that_comes_back_is_told_again_what_operators_want(state: MasterState, agent: Agent) -> None:
+    agents.exited(state, agent.pid, NOW)
+    actions = draining.drain(state, agent.id, {}, NOW)
+    assert not any(isinstance(action, DrainAgent) for action in actions), "it is away"
+    assert draining.settle(state, NOW) == [], "nobody knows what it runs"
+    back = readmission.reregister(state, report(agent_id=agent.id), later(1))
+    assert DrainAgent(agent.id, {"mark_gone": False}) in back
+    draining.settle(state, later(1))
+    assert agent.drain is not None
+    assert agent.drain.done
+
+
+def test_an_agent_marked_gone_is_shut_down_and_cannot_come_back(
+    state: MasterState, agent: Agent, framework: Framework
+) -> None:
+    run(state, agent)
+    actions = draining.mark_gone(state, agent.id, NOW)
+    [told] = statuses(actions)
+    assert told["state"] == "TASK_GONE_BY_OPERATOR"
+    assert told["reason"] == "REASON_AGENT_REMOVED_BY_OPERATOR"
+    assert events(actions, "FAILURE") == [{"agent_id": {"value": agent.id}}]
+    assert [type(action) for action in actions if isinstance(action, (ShutdownAgent, ForgetAgent))] == [
+        ShutdownAgent,
+        ForgetAgent,
+    ]
+    assert isinstance(actions[0], Store)
+    assert draining.mark_gone(state, agent.id, NOW) == []
+    again = readmission.reregister(state, report(agent_id=agent.id), later(1))
+    assert again == [ShutdownAgent(agent.pid, "Agent has been marked gone")]
+    [answer] = statuses(
+        updates.reconcile(
+            state, framework, {"tasks": [{"task_id": {"value": "t"}, "agent_id": {"value": agent.id}}]}, NOW
+        )
+    )
+    assert answer["state"] == "TASK_GONE_BY_OPERATOR"
+    check_books(state)
+
+
+@pytest.mark.parametrize("new", ["here", "unreachable", "not known yet"])
+def test_who_has_the_address_of_an_agent_that_is_marked_gone_stays(state: MasterState, agent: Agent, new: str) -> None:
+    agents.unreachable(state, agent.id, NOW)
+    if new != "not known yet":
+        newcomer = build.add_agent(state, now=later(1))
+        assert (newcomer.pid, newcomer.id != agent.id) == (agent.pid, True)
+        if new == "unreachable":
+            agents.unreachable(state, newcomer.id, later(1))
+    told = [action for action in draining.mark_gone(state, agent.id, later(2)) if isinstance(action, ShutdownAgent)]
+    assert told == []
+
+
+def test_tasks_of_an_unreachable_agent_that_is_given_up_end(
+    state: MasterState, agent: Agent, framework: Framework
+) -> None:
+    run(state, agent)
+    agents.unreachable(state, agent.id, NOW)
+    assert list(framework.unreachable) == ["t"]
+    [told] = statuses(draining.mark_gone(state, agent.id, later(1)))
+    assert told["state"] == "TASK_GONE_BY_OPERATOR"
+    assert not framework.unreachable
+    assert [task.state for task in framework.completed] == ["TASK_GONE_BY_OPERATOR"]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda state, id: draining.deactivate(state, "nobody"), "Unknown agent"),
+        (lambda state, id: draining.drain(state, "nobody", {}, NOW), "Unknown agent"),
+        (lambda state, id: draining.reactivate(state, "nobody"), "Agent is not deactivated"),
+        (lambda state, id: draining.mark_gone(state, "nobody", NOW), "Agent 'nobody' not found"),
+        (lambda state, id: draining.reactivate(state, id), "Agent is not deactivated"),
+        (lambda state, id: draining.drain(state, id, {"max_grace_period": {"seconds": -1}}, NOW), "non-negative"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_changes_nothing(
+    state: MasterState, agent: Agent, call: object, words: str
+) -> None:
+    assert callable(call)
+    with pytest.raises((BadInput, NotFound), match=words):
+        call(state, agent.id)
+    assert agent.active
+    assert not state.gone
+    assert not state.deactivated
+
+
+def test_an_old_agent_cannot_be_drained(state: MasterState) -> None:
+    old = build.add_agent(state)
+    with pytest.raises(BadInput, match="not capable of draining"):
+        draining.drain(state, old.id, {}, NOW)
+    assert old.active
+
+
+def test_what_operators_want_is_kept_in_the_registry(state: MasterState, agent: Agent, tmp_path: Path) -> None:
+    draining.drain(state, agent.id, {"max_grace_period": {"seconds": 1}}, NOW)
+    state.gone["other"] = NOW.wall_s
+    Registry(tmp_path).save(state.record())
+    again = MasterState({"id": "m2"}, state.settings, NOW, Registry(tmp_path).load())
+    assert (again.deactivated, again.gone) == (state.deactivated, state.gone)
+    back = readmission.reregister(again, report(agent_id=agent.id), later(1))
+    assert any(isinstance(action, DrainAgent) for action in back)
+    assert not again.agents[agent.id].active
+
+
+async def test_drain_and_reactivate_over_the_wire(tmp_path: Path) -> None:
+    async with live_master(tmp_path / "m") as master:
+        agent, scheduler = ScriptedAgent(master.url), Scheduler(master.url)
+        await agent.start()
+        capabilities = [{"type": capability} for capability in CAPABILITIES]
+        agent.introduce("RegisterSlaveMessage", agent_capabilities=capabilities)
+        agent.id = (await agent.message("SlaveRegisteredMessage"))["slave_id"]["value"]
+        await scheduler.subscribe()
+        await scheduler.offer()
+        agent_id = {"agent_id": {"value": agent.id}}
+        drain: Document = {**agent_id, "max_grace_period": {"seconds": 2}}
+        assert await scheduler.operate("DRAIN_AGENT", drain) == (200, "")
+        sent = await agent.message("DrainSlaveMessage")
+        assert sent["config"] == {"max_grace_period": {"nanoseconds": 2_000_000_000}, "mark_gone": False}
+        await scheduler.event("RESCIND")
+        assert await scheduler.operate("REACTIVATE_AGENT", agent_id) == (200, "")
+        await scheduler.offer()
+        assert await scheduler.operate("MARK_AGENT_GONE", agent_id) == (200, "")
+        gone = await agent.message("ShutdownMessage")
+        assert gone == {"message": "Agent has been marked gone"}
+        assert await scheduler.operate("MARK_AGENT_GONE", agent_id) == (200, "")
+        nobody = {"agent_id": {"value": "nosuch"}}
+        assert await scheduler.operate("DEACTIVATE_AGENT", nobody) == (400, "Unknown agent")
+        assert await scheduler.operate("REACTIVATE_AGENT", nobody) == (400, "Agent is not deactivated")
+        assert await scheduler.operate("MARK_AGENT_GONE", nobody) == (404, "Agent 'nosuch' not found")
+        await scheduler.close()
+        await agent.stop()

@@ -7,10 +7,30 @@ import pytest
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Agent, Executor, Framework
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.master.validation.calls import call_problem, framework_problem
+from mesos_gpu.master.validation.infos import (
+    Info,
+    check_problem,
+    command_problem,
+    container_problem,
+    health_check_problem,
+    secret_problem,
+    volume_problem,
+)
 from mesos_gpu.master.validation.validation import Launch, executor_resources, task_problem
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
-from tests.support.master.build import GPU_AGENT, add_agent, add_framework, new_state, resources_of, task_info
+from tests.support.master.build import (
+    GPU_AGENT,
+    UUID,
+    add_agent,
+    add_framework,
+    framework_info,
+    new_state,
+    recorded,
+    resources_of,
+    task_info,
+)
 
 
 @pytest.fixture
@@ -193,3 +213,118 @@ def test_a_running_executor_is_not_charged_again_and_must_be_the_same(framework:
     assert problem(framework, agent, task) is None
     other = task_info(agent, executor=info | {"name": "changed"})
     assert str(problem(framework, agent, other)).startswith("ExecutorInfo is not compatible with existing")
+
+
+ID = {"value": "f"}
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        ({}, "Expecting 'type' to be present"),
+        ({"type": "SUBSCRIBE"}, "Expecting 'subscribe' to be present"),
+        ({"type": "DECLINE", "decline": {}}, "Expecting 'framework_id' to be present"),
+        ({"type": "DECLINE", "framework_id": ID}, "Expecting 'decline' to be present"),
+        ({"type": "ACCEPT_INVERSE_OFFERS", "framework_id": ID}, "Expecting 'accept_inverse_offers' to be present"),
+        ({"type": "TEARDOWN", "framework_id": ID}, None),
+        ({"type": "REVIVE", "framework_id": ID}, None),
+        ({"type": "SUPPRESS", "framework_id": ID}, None),
+    ],
+)
+def test_a_call_has_its_framework_and_its_body(call: dict[str, Any], problem: str | None) -> None:
+    assert call_problem(call) == problem
+
+
+@pytest.mark.parametrize(("uuid", "fine"), [(UUID, True), ("AAAA", False), ("", False), ("?", False)])
+def test_an_acknowledged_uuid_has_sixteen_bytes(uuid: str, fine: bool) -> None:
+    body = {"agent_id": {"value": "a"}, "task_id": {"value": "t"}, "uuid": uuid}
+    call = {"type": "ACKNOWLEDGE", "framework_id": ID, "acknowledge": body}
+    assert call_problem(call) == (None if fine else "Not a valid UUID")
+    of_operation = {"uuid": uuid, "operation_id": {"value": "o"}}
+    call = {"type": "ACKNOWLEDGE_OPERATION_STATUS", "framework_id": ID, "acknowledge_operation_status": of_operation}
+    assert call_problem(call) == ("Expecting 'agent_id' to be present" if fine else "Not a valid UUID")
+
+
+@pytest.mark.parametrize("call_id", [None, "f", "g"])
+@pytest.mark.parametrize("info_id", [None, "f"])
+def test_a_subscription_names_one_framework_or_none(call_id: str | None, info_id: str | None) -> None:
+    info = framework_info() | ({} if info_id is None else {"id": {"value": info_id}})
+    call: dict[str, Any] = {"type": "SUBSCRIBE", "subscribe": {"framework_info": info}}
+    if call_id is not None:
+        call["framework_id"] = {"value": call_id}
+    assert (call_problem(call) is None) == (call_id == info_id)
+
+
+@pytest.mark.parametrize("subscription", recorded()["subscriptions"], ids=lambda s: str(s["framework_info"]["roles"]))
+def test_frameworks_are_refused_in_mesos_words(subscription: dict[str, Any]) -> None:
+    if subscription["status"] == 400:
+        call = {"type": "SUBSCRIBE", "subscribe": {"framework_info": subscription["framework_info"]}}
+        assert f"Failed to validate scheduler::Call: {call_problem(call)}" == subscription["body"]
+        return
+    errors = [event["error"]["message"] for event in subscription["events"] if event["type"] == "ERROR"]
+    assert framework_problem(subscription["framework_info"]) == (errors[0] if errors else None)
+
+
+def test_an_unusable_failover_timeout_or_suppressed_role_is_refused() -> None:
+    for beyond, shown in ((1e300, "1e+300"), ("NaN", "nan"), (-1e10, "-1e+10")):
+        words = framework_problem(framework_info(failover_timeout=beyond))
+        assert words == f"The framework failover_timeout ({shown}) is invalid"
+    assert framework_problem(framework_info(failover_timeout=-1.0)) is None, "as Mesos: over at once"
+    assert "failover_timeout" in str(framework_problem(framework_info(failover_timeout="Infinity")))
+    assert "'other'" in str(framework_problem(framework_info(), ("other",)))
+    assert framework_problem(framework_info(), ("*",)) is None
+    assert "contains invalid characters" in str(framework_problem(framework_info(id={"value": "a/b"})))
+
+
+@pytest.mark.parametrize(
+    ("secret", "words"),
+    [
+        ({"type": "VALUE", "value": {"data": ""}}, None),
+        ({"type": "REFERENCE", "reference": {"name": "n"}}, None),
+        ({"type": "UNKNOWN"}, None),
+        ({"type": "VALUE", "value": {"data": ""}, "reference": {"name": "n"}}, "must not have the 'reference' field"),
+        ({"type": "REFERENCE", "reference": {"name": "n"}, "value": {"data": ""}}, "Secret 'n' of type REFERENCE must"),
+    ],
+)
+def test_secrets(secret: Info, words: str | None) -> None:
+    problem = secret_problem(secret)
+    assert problem is None if words is None else words in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("volume", "words"),
+    [
+        ({"host_path": "/x"}, None),
+        ({"image": {}}, None),
+        ({"source": {"type": "SANDBOX_PATH", "sandbox_path": {}}}, None),
+        ({"source": {}}, "'source.type' is unknown"),
+        ({"source": {"type": "CSI_VOLUME"}}, "'source.csi_volume' is not set for CSI volume"),
+        ({"source": {"type": "CSI_VOLUME", "csi_volume": {}}}, "'source.csi_volume.static_provisioning' is not set"),
+        ({"source": {"type": "CSI_VOLUME", "csi_volume": {"static_provisioning": {}}}}, None),
+    ],
+)
+def test_volumes(volume: Info, words: str | None) -> None:
+    problem = volume_problem(volume)
+    assert problem is None if words is None else str(problem).startswith(words)
+    inside = container_problem({"type": "MESOS", "volumes": [volume]})
+    assert inside == (None if problem is None else f"Invalid volume: {problem}")
+
+
+def test_what_is_well_has_no_problem() -> None:
+    assert command_problem({"value": "true"}) is None
+    variables = [{"name": "A", "value": ""}, {"name": "B", "type": "SECRET", "secret": {"type": "UNKNOWN"}}]
+    assert command_problem({"environment": {"variables": variables}}) is None
+    assert container_problem({"type": "DOCKER", "docker": {"image": "i", "parameters": [{"key": "k"}]}}) is None
+    assert check_problem({"type": "COMMAND", "command": {"command": {"value": "x"}}, "timeout_seconds": 0}) is None
+    assert check_problem({"type": "HTTP", "http": {"port": 1}}) is None
+    assert health_check_problem({"type": "HTTP", "http": {"port": 1, "scheme": "https", "path": "/"}}) is None
+    assert health_check_problem({"type": "COMMAND", "command": {"value": "x"}}) is None
+
+
+def test_a_check_needs_a_command_that_is_one() -> None:
+    for command, words in (({}, "'shell command'"), ({"shell": False}, "'executable path'")):
+        found = check_problem({"type": "COMMAND", "command": {"command": command}})
+        assert found == f"Command check must contain {words}"
+    command = {"value": "x", "environment": {"variables": [{"name": "A"}]}}
+    found = check_problem({"type": "COMMAND", "command": {"command": command}})
+    assert str(found).startswith("Check's `CommandInfo` is invalid: Environment variable 'A'")
