@@ -33,6 +33,17 @@ def test_a_vanished_gpu_is_gone_when_its_container_ends(isolator: NvidiaGpuIsola
         isolator.prepare("b", 2)
 
 
+def test_a_gpu_in_the_place_of_one_that_is_held_can_be_allocated_when_the_holder_ends(
+    isolator: NvidiaGpuIsolator,
+) -> None:
+    isolator.prepare("a", 1)
+    other = replace(GPUS[0], uuid="GPU-other")
+    isolator.manage([other, GPUS[1]])
+    assert (isolator.blocked, isolator.prepare("b", 1).gpus) == ({"GPU-other"}, (GPUS[1],))
+    isolator.cleanup("a")
+    assert (isolator.blocked, isolator.free) == (frozenset(), {other})
+
+
 def test_instances_of_a_gpu_whose_mig_mode_others_switched_are_there_when_its_lease_ends(
     isolator: NvidiaGpuIsolator,
 ) -> None:
