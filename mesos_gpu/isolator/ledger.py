@@ -534,7 +534,10 @@ def _on_records(ledger: Ledger, event: ReadRecords) -> Ledger:
             raise Conflict(f"container {one} is on record with another's GPUs: {_names(given & held[one])}")
         given |= held[one]
         found[container(one)] = replace(ledger.of(container(one)), gpus=held[one], lost=lost(was, held[one]))
-    return replace(ledger, holdings={**leases, **found})
+    others = {
+        one: replace(has, gpus=frozenset()) for one, has in ledger.containers.items() if one not in found
+    }  # what they share or can open of GPUs that are gone is on other records
+    return replace(ledger, holdings={**leases, **others, **found})
 
 
 def violations(ledger: Ledger) -> Iterator[str]:
