@@ -102,15 +102,6 @@ def flag_of(value: object, what: str) -> bool:
     return value
 
 
-def numbers_of(values: object, what: str) -> frozenset[int]:
-    """Return a collection of non-negative integers, such as GPU indices, as a set. Raises BadInput."""
-    numbers = _items(values, what)
-    for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise BadInput(f"{what} must be non-negative integers, not {_described(number)}")
-    return frozenset(number for number in numbers if isinstance(number, int))
-
-
 def pid_of(value: object) -> int:
     """Return a process id. Raises BadInput."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:

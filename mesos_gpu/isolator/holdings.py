@@ -14,6 +14,7 @@ from mesos_gpu.isolator.ledger import (
     Deallocate,
     DriverListing,
     Event,
+    HolderKind,
     Ledger,
     NoteLost,
     Release,
@@ -99,7 +100,6 @@ class Holdings:
         self._pool = GpuPool(gpus_of(gpus), choice=choice)
         self._listed = self._pool.total
         self.live_ledger = LiveLedger(self._listed, compares=check_ledger)
-        self._lent: dict[ContainerId, frozenset[Gpu]] = {}
         self._lost = LostGpus()
 
     @property
@@ -144,16 +144,13 @@ class Holdings:
     @serial
     def held(self) -> Mapping[ContainerId, frozenset[Gpu]]:
         """The GPUs of every container that was prepared or recovered and is not cleaned up; empty for one without."""
-        held = dict(self._pool.held)
-        for borrower in self._lent:
-            del held[borrower]
-        return held
+        return {name: gpus for name, gpus in self._pool.held.items() if not name.startswith(_LENT)}
 
     @property
     @serial
     def lent(self) -> Mapping[str, frozenset[Gpu]]:
         """The GPUs that holders outside Mesos have, by the name that they were lent under."""
-        return {name.removeprefix(_LENT): gpus for name, gpus in self._lent.items()}
+        return {one.id: has.gpus for one, has in self.ledger.holdings.items() if one.kind is HolderKind.LEASE}
 
     @property
     @serial
@@ -207,7 +204,7 @@ class Holdings:
     def take_back(self, name: str) -> None:
         """Free what was lent under a name; an unknown one is not an error."""
         borrower = _borrower(name)
-        if self._lent.pop(borrower, None) is not None:
+        if borrower in self._lent:
             self._release(borrower, Release(lease(name)))
 
     @serial
@@ -216,6 +213,11 @@ class Holdings:
         if not isinstance(event, get_args(Event)):
             raise BadInput(f"the ledger must be told an event, not {event!r}")
         self.live_ledger.apply(event)
+
+    @property
+    def _lent(self) -> Mapping[ContainerId, frozenset[Gpu]]:
+        """What leases have, by their names in the pool."""
+        return {_borrower(name): gpus for name, gpus in self.lent.items()}
 
     def _holds(self, container_id: ContainerId) -> frozenset[Gpu]:
         holds = self._pool.held_by(container_id)
@@ -259,7 +261,6 @@ class Holdings:
     def _lend(self, name: str, gpus: frozenset[Gpu], lost: frozenset[HeldGpu], event: Event) -> None:
         borrower = _borrower(name)
         self._pool.take(borrower, gpus)
-        self._lent[borrower] = gpus
         self._lost.add(borrower, lost)
         self._changed(event)
 
@@ -267,7 +268,7 @@ class Holdings:
         """Have the GPUs that the driver lists; containers lose MIG instances that it does not list."""
         before = self._pool
         stays, new = remaining(before.held, self._listed, lent=self._lent)
-        pool = GpuPool([*stays, *new], choice=before.choice)
+        pool = GpuPool([*stays, *new], choice=before.choice, vanished=True)
         pool.withdrawn = before.withdrawn
         for holder, held in before.held.items():
             pool.take(holder, held & stays)
@@ -287,14 +288,13 @@ class Holdings:
 
     def _compare(self, check: LiveLedger) -> None:
         pool = self._pool
-        held = {one: gpus for one, gpus in pool.held.items() if one not in self._lent}
-        leased = {one.removeprefix(_LENT): gpus for one, gpus in self._lent.items()}
+        leased = {one.removeprefix(_LENT): gpus for one, gpus in pool.held.items() if one.startswith(_LENT)}
         check.compare_gpus(
             total=pool.total,
             free=pool.free,
             available=pool.available,
             blocked=pool.blocked,
-            held=held,
+            held=self.held,
             leased=leased,
             lost={one.removeprefix(_LENT): gone for one, gone in self._lost.all().items()},
         )

@@ -337,6 +337,9 @@ class NvidiaGpuIsolator(Holdings):
         changed.
         """
         recorded, pool, gone = self._checkpoints.load(), self._pool.fresh(), LostGpus()
+        for container_id, noted in self._lost.all().items():
+            if container_id not in recorded:
+                gone.put(container_id, noted)  # a container that shares GPUs is on another record
         for borrower, lent in self._lent.items():
             pool.take(borrower, lent)
             gone.put(borrower, self._lost.of(borrower))

@@ -284,13 +284,16 @@ class Ledger(Struct, frozen=True):
     @property
     def allocated(self) -> frozenset[Gpu]:
         """The GPUs that have a holder."""
-        return frozenset(gpu for has in self.holdings.values() for gpu in has.gpus)
+        return frozenset[Gpu]().union(*(has.gpus for has in self.holdings.values()))
 
     @property
     def total(self) -> frozenset[Gpu]:
         """The GPUs that have a holder, and those that are listed and can have one."""
+        allocated = self.allocated
+        if allocated <= self.gpus:
+            return self.gpus
         _, others = remaining(_held(self), self.gpus, lent=_held(self))
-        return self.allocated | others
+        return allocated | others
 
     @property
     def free(self) -> frozenset[Gpu]:
@@ -309,6 +312,8 @@ class Ledger(Struct, frozen=True):
     def available(self) -> frozenset[Gpu]:
         """The GPUs that can be allocated."""
         closed = self.withdrawn | self.blocked
+        if not closed:
+            return self.free
         return frozenset(gpu for gpu in self.free if gpu.uuid not in closed)
 
     @property
@@ -529,7 +534,10 @@ def _on_records(ledger: Ledger, event: ReadRecords) -> Ledger:
             raise Conflict(f"container {one} is on record with another's GPUs: {_names(given & held[one])}")
         given |= held[one]
         found[container(one)] = replace(ledger.of(container(one)), gpus=held[one], lost=lost(was, held[one]))
-    return replace(ledger, holdings={**leases, **found})
+    others = {
+        one: replace(has, gpus=frozenset()) for one, has in ledger.containers.items() if one not in found
+    }  # what they share or can open of GPUs that are gone is on other records
+    return replace(ledger, holdings={**leases, **others, **found})
 
 
 def violations(ledger: Ledger) -> Iterator[str]:

@@ -19,15 +19,17 @@ class GpuPool:
     Two steps, so that what is done in between can fail: `choose` decides and changes nothing, `take` gives. What a
     call costs depends on the GPUs it moves, not on how many other containers hold some. GPUs are given by lowest device
     number, as in Mesos (`isolators/gpu/allocator.cpp`), unless `choice` says otherwise. Raises ValueError when two GPUs
-    are one: the same uuid, or the same device number and neither of them a MIG instance.
+    are one: the same uuid, or the same device number and neither of them a MIG instance. With `vanished`, the number of
+    a GPU that is held and does not exist any more can be that of another one.
     """
 
-    def __init__(self, gpus: Iterable[Gpu], *, choice: Choice | None = None) -> None:
+    def __init__(self, gpus: Iterable[Gpu], *, choice: Choice | None = None, vanished: bool = False) -> None:
         self.total = frozenset(gpus)
         whole = [gpu.minor for gpu in self.total if gpu.mig is None]
         parts = {gpu.minor for gpu in self.total if gpu.mig is not None}
         uuids = {gpu.uuid for gpu in self.total}
-        if len(uuids) != len(self.total) or len(set(whole)) != len(whole) or not parts.isdisjoint(whole):
+        shared = len(set(whole)) != len(whole) or not parts.isdisjoint(whole)
+        if len(uuids) != len(self.total) or (shared and not vanished):
             raise ValueError(f"two GPUs with one uuid or device number: {_names(self.total)}")
         self._ordered = sorted(self.total)
         self._place = {gpu: place for place, gpu in enumerate(self._ordered)}

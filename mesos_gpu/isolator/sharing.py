@@ -17,13 +17,12 @@ from mesos_gpu.isolator.arguments import (
     container_ids_of,
     gpu_count_of,
     gpus_of,
-    numbers_of,
     parts_of,
     share_of,
 )
 from mesos_gpu.isolator.injection import NO_LABELS, VISIBLE_DEVICES, ImageManifest
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
-from mesos_gpu.isolator.ledger import AllocateShare, ReadShares, Release, Restore, Withdraw, container, handle
+from mesos_gpu.isolator.ledger import AllocateShare, ReadShares, Release, container, handle
 from mesos_gpu.isolator.plan import BindMount, Change, DeviceRule, LaunchPlan
 from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.isolator.serial import serial
@@ -77,7 +76,6 @@ class SharingIsolator:
         """Containers that have ended and hold what they had all the same: a record could not be removed."""
         self._unwritten: set[ContainerId] = set()
         """Containers whose record could not be written and may differ from their share."""
-        self._closed: frozenset[int] = frozenset()
         self.sockets: Mapping[int, Path] = {}
         """Where simulated cards answer; containers are told, and those with a root of their own see them there."""
         self.keeper: MemoryKeeper | None = None
@@ -103,18 +101,11 @@ class SharingIsolator:
         """Return the cards that are shared, as the driver lists them."""
         return self._gpus.values()
 
-    @serial
-    def close_cards(self, indices: Collection[int]) -> None:
-        """Give no part of these cards from now on, and of the others again; who has one keeps it."""
-        self._closed = numbers_of(indices, "GPU indices")
-        closed = frozenset(gpu.uuid for index, gpu in self._gpus.items() if index in self._closed)
-        self._whole.tell(Withdraw(closed))
-        self._whole.tell(Restore(frozenset(gpu.uuid for gpu in self.gpus) - closed))
-
     @property
     def closed(self) -> Collection[int]:
-        """Return the cards of which no part is given."""
-        return self._closed
+        """Return the shared GPUs of which no part is given because they are withdrawn, by index."""
+        withdrawn = self._whole.ledger.withdrawn
+        return frozenset(index for index, gpu in self._gpus.items() if gpu.uuid in withdrawn)
 
     @property
     @serial
@@ -351,7 +342,7 @@ class SharingIsolator:
             card = self.cards.get(part.card)
             if card is None:
                 raise BadInput(f"card {part.card} is not shared here: {', '.join(map(str, self.cards)) or 'none is'}")
-            if part.card in self._closed and part.card not in had:
+            if part.card in self.closed and part.card not in had:
                 raise NotEnoughGpus(asked=part.mem_units, free=0, of=f"GiB of card {card.index}, which is withdrawn")
             if self._whole.reachable(self._gpus[part.card]):
                 raise NotEnoughGpus(

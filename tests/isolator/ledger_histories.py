@@ -323,12 +323,17 @@ def _instance(minor: int, slot: int, name: str) -> Gpu:
     return Gpu(minor=minor, index=minor, uuid=name, name="MIG", mig=mig)
 
 
-def play(dice: Random, steps: int = STEPS) -> Counter[str]:
-    """Play one history; return how many events of each kind the ledger handled. Raises AssertionError."""
-    world = World(dice)
+def play(
+    dice: Random, steps: int = STEPS, *, kind: Callable[[Random], World] = World, killed: bool = True
+) -> Counter[str]:
+    """Play one history; return how many events of each kind the ledger handled. Raises AssertionError.
+
+    `killed`: the agent can be killed within an event, and not only between two.
+    """
+    world = kind(dice)
     for _ in range(steps):
         act = dice.choice(ACTS)
-        world.deadly = dice.random() < 0.15
+        world.deadly = killed and dice.random() < 0.15
         try:
             act(world)
         except Killed:

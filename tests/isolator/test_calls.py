@@ -114,7 +114,6 @@ ARGUMENTS: Mapping[str, Mapping[str, Mapping[str, Kind]]] = {
         "close": {},
     },
     "sharing": {
-        "close_cards": {"indices": ([SHARED.index], some(lambda value: type(value) is int and value >= 0))},
         "minor": {"card": (SHARED.index, lambda value: value == SHARED.index)},
         "recover": {"live": NAMES},
         "prepare": {"container_id": ID, "gpus": (0, is_count), "image": FLAG, "labels": LABELS, "share": SHARE},

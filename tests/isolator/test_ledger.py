@@ -270,6 +270,12 @@ def test_records_are_read_after_leases_which_keep_what_they_have() -> None:
         A: Holding(some(0, 1), suspension=Suspension(("GPU-0",), Phase.SUSPENDED)),
         B: Holding(share=share(1, 1)),
     }
+    again = after(ReadRecords({}, (Allocate(K, some(0)),)), ledger=taken_up)
+    assert (again.of(A).gpus, again.of(A).suspension is not None, again.shares) == (
+        frozenset(),
+        True,
+        {B: share(1, 1)},
+    )
 
 
 def _any() -> Suspension:

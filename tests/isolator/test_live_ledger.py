@@ -11,7 +11,15 @@ import pytest
 from mesos_gpu.errors import NotEnoughGpus
 from mesos_gpu.gpu.device import DeviceNode, Gpu, MigInstance
 from mesos_gpu.gpu.null import NullDriver
-from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
+from mesos_gpu.isolator import (
+    CardPart,
+    Checkpoints,
+    HeldGpu,
+    NvidiaGpuIsolator,
+    Share,
+    ShareRecords,
+    SharingIsolator,
+)
 from mesos_gpu.isolator.ledger import Allocate, Release, Withdraw, container
 from mesos_gpu.isolator.live_ledger import LedgerDifferenceError, LiveLedger
 
@@ -33,6 +41,17 @@ def test_a_vanished_gpu_is_gone_when_its_container_ends(isolator: NvidiaGpuIsola
         isolator.prepare("b", 2)
 
 
+def test_a_gpu_in_the_place_of_one_that_is_held_can_be_allocated_when_the_holder_ends(
+    isolator: NvidiaGpuIsolator,
+) -> None:
+    isolator.prepare("a", 1)
+    other = replace(GPUS[0], uuid="GPU-other")
+    isolator.manage([other, GPUS[1]])
+    assert (isolator.blocked, isolator.prepare("b", 1).gpus) == ({"GPU-other"}, (GPUS[1],))
+    isolator.cleanup("a")
+    assert (isolator.blocked, isolator.free) == (frozenset(), {other})
+
+
 def test_instances_of_a_gpu_whose_mig_mode_others_switched_are_there_when_its_lease_ends(
     isolator: NvidiaGpuIsolator,
 ) -> None:
@@ -43,6 +62,18 @@ def test_instances_of_a_gpu_whose_mig_mode_others_switched_are_there_when_its_le
     assert isolator.total == frozenset(GPUS)
     isolator.take_back("k")
     assert isolator.free == {instance, GPUS[1]}
+
+
+def test_what_a_container_with_a_share_can_open_is_not_forgotten_when_leases_are_taken_up(tmp_path: Path) -> None:
+    """Its shared GPU has gone, and another GPU has its number now: no other container gets that one."""
+    records, share = ShareRecords(tmp_path / "shares"), Share((CardPart(9, 1, 1),))
+    records.save("s", share, [HeldGpu(0, "GPU-9")])
+    whole = NvidiaGpuIsolator(GPUS, NullDriver(), None, Checkpoints(tmp_path / "gpus"), check_ledger=True)
+    sharing = SharingIsolator(whole, [], [], records)
+    assert whole.blocked == {"GPU-0"}
+    whole.lend("k", GPUS[1:])
+    assert (whole.blocked, sharing.shares) == ({"GPU-0"}, {"s": share})
+    assert {one.id: has.share for one, has in whole.ledger.containers.items()} == {"s": share}
 
 
 class TestReports:

@@ -253,7 +253,7 @@ _ALL = (
     _defect(
         "gpus-not-freed",
         "The GPUs of a container are not released when it ends.",
-        ("NvidiaGpuIsolator.cleanup", "self._pool.release(name)", "pass"),
+        ("NvidiaGpuIsolator.cleanup", "self._release(name, Release(container(name)))", "pass"),
     ),
     _defect(
         "gpus-not-recorded",

@@ -66,9 +66,6 @@ class Sharers(Protocol):
     def shares(self) -> Mapping[ContainerId, Share]:
         """Return what each container shares."""
 
-    def close_cards(self, indices: Collection[int], /) -> None:
-        """Give parts of these cards to no container, and of the others again."""
-
 
 class Trouble(Struct, frozen=True):
     """What is wrong with the GPUs of a container, as its owner is told; `broken`: one of them cannot be trusted."""
@@ -106,7 +103,7 @@ class AgentGpus:
         here = {**{gpu.uuid: gpu for gpu in isolator.total}, **self._shared}
         self._health = Health(here, {uuid: ill for uuid, ill in recorded.items() if uuid in here})
         self._absent = {uuid: ill for uuid, ill in recorded.items() if uuid not in here}
-        self._close()
+        self._isolator.withdraw(self._health.withdrawn)
         for uuid, illness in self._health.ill.items():
             log.warning("GPU %s is still withdrawn: %s", uuid, illness.reason)
         self._thread = DriverThread()
@@ -153,7 +150,7 @@ class AgentGpus:
         ill = {**self._absent, **self._health.ill}
         self._health = Health(here, {uuid: illness for uuid, illness in ill.items() if uuid in here})
         self._absent = {uuid: illness for uuid, illness in ill.items() if uuid not in here}
-        self._close()
+        self._isolator.withdraw(self._health.withdrawn)
         if self._watched:
             await self._watch()
 
@@ -290,7 +287,7 @@ class AgentGpus:
         self._health = health
         if any(change.before in WITHDRAWN or change.after in WITHDRAWN for change in changes):
             self._record.save({**self._absent, **health.ill})
-        self._close()
+        self._isolator.withdraw(self._health.withdrawn)
         self._isolator.restore(set(health.gpus) - health.withdrawn)
         for change in changes:
             past = self._past.setdefault(change.gpu.uuid, deque(maxlen=KEPT_CHANGES))
@@ -299,12 +296,6 @@ class AgentGpus:
             words = f"GPU {change.gpu.index} ({change.gpu.uuid})"
             log.log(level, "%s is %s, was %s: %s", words, change.after.value, change.before.value, change.reason)
         self.on_change()
-
-    def _close(self) -> None:
-        """Have what is withdrawn given to nobody."""
-        self._isolator.withdraw(self._health.withdrawn)
-        if self._sharers is not None:
-            self._sharers.close_cards(self.closed_cards)
 
     # --- tests --------------------------------------------------------------------------------------------------
 

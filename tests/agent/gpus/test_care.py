@@ -254,9 +254,8 @@ async def test_the_holder_of_a_gpu_that_vanishes_while_the_agent_runs_has_troubl
 
 async def test_no_shares_of_an_unhealthy_gpu_are_allocated(care: Care) -> None:
     shared = [Gpu(minor=n, index=n, uuid=f"GPU-{n}", name="Some GPU") for n in (8, 9)]
-    sharers = SimpleNamespace(gpus=shared, shares={}, closed=None)
-    sharers.close_cards = lambda indices: setattr(sharers, "closed", indices)
+    sharers = SimpleNamespace(gpus=shared, shares={})
     gpus = await care.start(sharers=sharers)
-    assert (gpus.closed_cards, sharers.closed) == (frozenset(), frozenset())
+    assert (gpus.closed_cards, care.pool.withdrawn) == (frozenset(), set())
     await care.event("GPU-9", 79)
-    assert (gpus.closed_cards, sharers.closed) == (frozenset({9}), frozenset({9}))
+    assert (gpus.closed_cards, care.pool.withdrawn) == (frozenset({9}), {"GPU-9"})

@@ -97,6 +97,12 @@ class Host:
         self.on[pid] = tuple(gpu.uuid for gpu in self.holdings.held[container])
         self.isolator.isolate(container, pid)
 
+    def withdraw(self, *indices: int) -> None:
+        """Have these GPUs, and no others, withdrawn."""
+        whole = self.isolator._whole
+        whole.restore([gpu.uuid for gpu in self.gpus])
+        whole.withdraw([gpu.uuid for gpu in self.gpus if gpu.index in indices])
+
     # --- the containerizer, and the turns
 
     async def update(self, container: ContainerId, gpus: int) -> object:
@@ -189,12 +195,12 @@ async def test_where_no_card_has_room_a_part_stays_away_and_the_words_say_what_i
         await host.suspender.resume(A)
     assert str(refused.value) == golden
     host.look()
-    host.isolator.close_cards({3})
+    host.withdraw(3)
     host.isolator.cleanup(B)
     del host.pids[B]
     with pytest.raises(Conflict):
         await host.suspender.resume(A)
-    host.isolator.close_cards(())
+    host.withdraw()
     await host.suspender.resume(A)
     host.look()
     await host.suspender.close()
@@ -301,7 +307,7 @@ async def test_who_lost_the_way_to_a_card_with_a_killed_agent_has_it_again_thoug
 ) -> None:
     host = Host(tmp_path)
     host.launch(A, 0, share(6))
-    host.isolator.close_cards({2})
+    host.withdraw(2)
 
     def die(*_: Any) -> None:
         raise Crash
@@ -311,7 +317,7 @@ async def test_who_lost_the_way_to_a_card_with_a_killed_agent_has_it_again_thoug
         await host.suspender.suspend(A)
     await host.suspender.close()
     host.open()
-    host.isolator.close_cards({2})
+    host.withdraw(2)
     await host.suspender.recover()
     host.look()
     assert (host.isolator.shares[A], host.suspender.book) == (share(6), {})

@@ -528,9 +528,6 @@ class Sharers:
         self.gpus: Collection[Gpu] = ()
         self.shares: dict[ContainerId, Share] = {}
 
-    def close_cards(self, indices: Collection[int]) -> None:
-        """No card is ill."""
-
 
 def ranges(name: str, first: int, last: int) -> dict[str, Any]:
     return {"name": name, "type": "RANGES", "ranges": {"range": [{"begin": first, "end": last}]}, "role": "*"}
