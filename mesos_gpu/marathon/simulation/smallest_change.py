@@ -1,7 +1,7 @@
 """The smallest change that would start an app that waits in order: a gang, or one that priorities are about. Pure.
 
 Changes are one or two steps (steps.py), smallest first by `why.change.Change.measure`; each is played on a copy of the
-state by the very functions that decide (scene.py). docs/do/plan.md says it in words.
+state by the very functions that decide (scenario.py). docs/do/plan.md says it in words.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from fractions import Fraction
 
 from mesos_gpu.marathon.matching.machines import of_quota
 from mesos_gpu.marathon.model.instances import Instance
-from mesos_gpu.marathon.rehearsal.scene import Node, Scene
-from mesos_gpu.marathon.rehearsal.stage import End
-from mesos_gpu.marathon.rehearsal.steps import machines, steps
+from mesos_gpu.marathon.simulation.candidate_steps import machines, steps
+from mesos_gpu.marathon.simulation.replica import End
+from mesos_gpu.marathon.simulation.scenario import Node, Scenario
 from mesos_gpu.marathon.why.change import KINDS, Change, Step, after_step
 
 BEFORE_MACHINES = ("reactivate", "label", "priority", "quota", "drop")
@@ -25,18 +25,18 @@ changes are looked at in any case."""
 LEAST_PLAYED = 60
 
 
-def advise(scene: Scene, app_id: str) -> Change | None:
+def advise(scenario: Scenario, app_id: str) -> Change | None:
     """Return the smallest change after which one more instance of an app starts, of a gang all of its members.
 
     None for an app that does not wait in order, or that starts anyway, and where no change of so few steps helps.
     """
-    state = scene.state
+    state = scenario.state
     spec = state.app(app_id)
     if spec is None or app_id not in state.waiting.values() or any(spec.shares) or spec.resident:
         return None
-    first = Node.first(scene, app_id)
+    first = Node.first(scenario, app_id)
     # A gang whose role's quota is short is not even looked at there, and waits in order all the same.
-    in_order = app_id in first.stage.state.places or spec.ordered
+    in_order = app_id in first.replica.state.places or spec.ordered
     return _Search(first).found() if in_order and not first.starts else None
 
 
@@ -45,8 +45,8 @@ class _Search:
 
     def __init__(self, first: Node) -> None:
         self._first = first
-        self._ended = {end.instance for end in first.stage.ends}
-        self._left = max(LEAST_PLAYED, MOST_PLAYED // max(1, len(first.stage.machines)))
+        self._ended = {end.instance for end in first.replica.ends}
+        self._left = max(LEAST_PLAYED, MOST_PLAYED // max(1, len(first.replica.machines)))
         self._best: Change | None = None
         self._nodes: dict[tuple[Hashable, ...], Node | None] = {}
 
@@ -102,8 +102,8 @@ class _Search:
         """Return the change with what ends by it that no step names."""
         scaled = {step.target for step in node.steps if step.kind == "scale"}
         ended = {step.target for step in node.steps if step.kind == "end"}
-        beside = [end for end in _new(node.stage.ends, self._ended) if end.app not in scaled]
-        state, lost = node.scene.state, Fraction(0)
+        beside = [end for end in _new(node.replica.ends, self._ended) if end.app not in scaled]
+        state, lost = node.scenario.state, Fraction(0)
         others = []
         for end in beside:
             instance = state.instances.get(end.instance)
@@ -130,10 +130,10 @@ class _Room:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        machines, state = node.stage.machines.values(), node.stage.state
+        machines, state = node.replica.machines.values(), node.replica.state
         self._shut = {str(machine.id) for machine in machines if not machine.takes_tasks}
         self._free = {str(machine.id): Counter({n: machine.free.milli(n) for n in node.asked}) for machine in machines}
-        self._quota: Counter[str] = Counter(node.stage.headroom.get(node.role, {}))
+        self._quota: Counter[str] = Counter(node.replica.headroom.get(node.role, {}))
         """What the quota of the role leaves, with what its tasks that may give way would give back."""
         self._of_app: dict[str, list[Instance]] = {}
         for instance in state.instances.values():
@@ -158,7 +158,7 @@ class _Room:
         elif step.kind == "end":
             for amounts in (quota, *free.values()):
                 amounts.update(step.amounts)
-        limited = self._node.stage.headroom.get(self._node.role, {})
+        limited = self._node.replica.headroom.get(self._node.role, {})
         size, asked = spec.gang_size, spec.asked
         if step.kind != "quota" and any(quota[name] < asked[name] * size for name in asked if name in limited):
             return False
@@ -172,7 +172,7 @@ class _Room:
         return step.kind == "add" or sum(count if together else min(1, count) for count in counts) >= size
 
     def _give(self, free: dict[str, Counter[str]], quota: Counter[str], instance: Instance) -> None:
-        spec = self._node.stage.state.spec_of(instance)
+        spec = self._node.replica.state.spec_of(instance)
         if instance.task is None or spec is None:
             return
         if str(instance.task.agent_id) in free:
