@@ -23,7 +23,7 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching import share_scheduling
 from mesos_gpu.marathon.matching.checks import health_probes, readiness_probe
 from mesos_gpu.marathon.matching.gpu_shares import parts_of
-from mesos_gpu.marathon.matching.machines import Machine, of_quota, operated, readable
+from mesos_gpu.marathon.matching.machines import Machine, given_back, of_quota, operated, readable
 from mesos_gpu.marathon.matching.nvlink import given_cards, sets_of, share_links
 from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from mesos_gpu.marathon.model.task_ids import instance_of
@@ -407,8 +407,7 @@ class Replica:
         held = Resources()
         # What a pod has comes back with the first of its tasks that ends.
         if spec is not None and machine is not None and task_id == instance.task.living_ids[0]:
-            for name, amount in spec.asked.items():
-                held += machine.used.find(name, amount, (role, "*")) or Resources()
+            held += given_back(machine.used, spec.asked, role)
             held += parts_of(machine.used, parts_had(instance, instance.task, spec))
             ports = set(instance.task.ports)
             listed = ",".join(f"{port}-{port}" for port in sorted(ports))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from fractions import Fraction
+from typing import Any
 
 from mesos_gpu.marathon.matching.machines import of_quota
 from mesos_gpu.marathon.model.instances import Instance
@@ -16,9 +17,12 @@ from mesos_gpu.marathon.simulation.candidate_steps import machines, steps
 from mesos_gpu.marathon.simulation.replica import End
 from mesos_gpu.marathon.simulation.scenario import Node, Scenario
 from mesos_gpu.marathon.why.change import KINDS, Change, Step, after_step
+from mesos_gpu.marathon.why.search import smallest_of
 
 BEFORE_MACHINES = ("reactivate", "label", "priority", "quota", "drop")
 """Two of these and more, and machines are added: the only changes of more than two steps."""
+_STEPS = 2
+"""So many steps are tried together, beside those before machines."""
 MOST_PLAYED = 12_000
 """For one answer so many machines are offered at most, in all that is played; then the best so far counts. LEAST_PLAYED
 changes are looked at in any case."""
@@ -41,33 +45,23 @@ def advise(scenario: Scenario, app_id: str) -> Change | None:
 
 
 class _Search:
-    """What was played so far, and the smallest change of it."""
+    """What was played so far."""
 
     def __init__(self, first: Node) -> None:
         self._first = first
         self._ended = {end.instance for end in first.replica.ends}
         self._left = max(LEAST_PLAYED, MOST_PLAYED // max(1, len(first.replica.machines)))
-        self._best: Change | None = None
         self._nodes: dict[tuple[Hashable, ...], Node | None] = {}
 
     def found(self) -> Change | None:
-        first = self._first
-        if self._try((first, step) for step in steps(first)):
-            return self._best
-        once = [node for step in steps(first) if (node := self._after(first, step)) is not None]
-        if self._try((node, step) for node in once for step in steps(node) if _is_later(node, step)):
-            return self._best
-        self._try((first, step) for step in machines(first))
-        if not self._try((node, step) for node in once for step in machines(node)):
-            some = [node for node in once if node.steps[-1].kind in BEFORE_MACHINES]
-            while some and not self._best:
-                ways = [(node, step) for node in some for step in steps(node) if _is_later(node, step)]
-                more = [self._after(node, step) for node, step in ways if step.kind in BEFORE_MACHINES]
-                some = [node for node in more if node is not None]
-                self._try((node, step) for node in some for step in machines(node))
-        return self._best
+        """Return the smallest change of two steps, or of machines and a step before; else of more such steps."""
+        for long in (False, True):
+            change = smallest_of([_Way(self, self._first, long)], self._left + len(self._nodes))
+            if change is not None:
+                return change
+        return None
 
-    def _after(self, node: Node, step: Step) -> Node | None:
+    def after(self, node: Node, step: Step) -> Node | None:
         """Play a step, unless too much was played; each is played once."""
         key = tuple(map(_key, (*node.steps, step)))
         if key not in self._nodes and self._left > 0:
@@ -75,30 +69,7 @@ class _Search:
             self._nodes[key] = node.after(step)
         return self._nodes.get(key)
 
-    def _try(self, ways: Iterable[tuple[Node, Step]]) -> bool:
-        """Play what is more by one step, the least first, until nothing smaller than the best can come.
-
-        Return whether there is a best.
-        """
-        rooms: dict[int, _Room] = {}
-        able: list[tuple[Change, Node, Step]] = []
-        for node, step in ways:
-            if id(node) not in rooms:
-                rooms[id(node)] = _Room(node)
-            if rooms[id(node)].could_start(step):
-                able.append((Change((*node.steps, step), ""), node, step))
-        able.sort(key=lambda way: way[0].order)
-        for least, node, step in able:
-            if self._best is not None and self._best.measure <= least.measure:
-                break
-            after = self._after(node, step)
-            if after is not None and after.starts:
-                change = self._measured(after)
-                if self._best is None or change.order < self._best.order:
-                    self._best = change
-        return self._best is not None
-
-    def _measured(self, node: Node) -> Change:
+    def measured(self, node: Node) -> Change:
         """Return the change with what ends by it that no step names."""
         scaled = {step.target for step in node.steps if step.kind == "scale"}
         ended = {step.target for step in node.steps if step.kind == "end"}
@@ -120,6 +91,48 @@ class _Search:
             asked = node.asked
             lost += sum((Fraction(o + b, asked[n]) for n, o, b in spec.scalars if n in asked), Fraction(0))
         return Change(node.steps, ", ".join(node.where), len(others), lost, tuple(node.given))
+
+
+class _Way:
+    """A node as the search takes it. `long`: more than two steps may come before machines are added."""
+
+    def __init__(self, search: _Search, node: Node, long: bool) -> None:
+        self._search, self._node, self._long = search, node, long
+
+    @property
+    def starts(self) -> bool:
+        """Return whether one more instance, or gang, starts."""
+        return self._node.starts
+
+    @property
+    def change(self) -> Change:
+        """Return the steps, and what ends by them."""
+        return self._search.measured(self._node)
+
+    def after(self, step: Step) -> _Way | None:
+        """Return it after one more step; None for a step that is refused, and when too much was played."""
+        node = self._search.after(self._node, step)
+        return None if node is None else _Way(self._search, node, self._long)
+
+    def following(self) -> Iterator[tuple[tuple[Any, ...], Step]]:
+        """Yield the steps that may follow, each with an order that no change that begins so is below."""
+        done, room = self._node.steps, _Room(self._node)
+        if any(step.kind == "add" for step in done):
+            return
+        for step in steps(self._node):
+            chain = (*done, step)
+            if done and not _is_later(self._node, step):
+                continue
+            machines_next = self._long and all(one.kind in BEFORE_MACHINES for one in chain)
+            order = Change(chain, "").order
+            if len(chain) <= _STEPS and (len(chain) < _STEPS or room.could_start(step)):
+                yield order if room.could_start(step) else (order[0], order[1] + 1, *order[2:]), step
+            elif machines_next:
+                yield (1, order[1] + 1, *order[2:]), step
+        if len(done) < _STEPS or (self._long and all(one.kind in BEFORE_MACHINES for one in done)):
+            for step in machines(self._node):
+                if room.could_start(step):
+                    yield Change((*done, step), "").order, step
 
 
 class _Room:
