@@ -19,9 +19,9 @@ from mesos_gpu.marathon.api.mesos_door import MesosDoor, credentials_of
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.matching.machines import Machine, headroom_of, read_machine
 from mesos_gpu.marathon.model.jobs import run_of
-from mesos_gpu.marathon.rehearsal.foresight import QUANTILES, foresee
-from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, Wait, rehearse
-from mesos_gpu.marathon.rehearsal.stage import Start
+from mesos_gpu.marathon.simulation.dry_run import DryRun, Wait, dry_run
+from mesos_gpu.marathon.simulation.replica import Start
+from mesos_gpu.marathon.simulation.start_estimate import QUANTILES, estimate_start
 from mesos_gpu.marathon.state.events import Event, PutApps, PutGroup, PutJob, PutPod, StartRun
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.why.answer import REASONS
@@ -55,7 +55,7 @@ class PlanApi:
         ]
         # Seconds on large clusters: on a thread, as a state is a value.
         found = await asyncio.to_thread(
-            rehearse,
+            dry_run,
             state,
             [event for each in events for event in each],
             machines,
@@ -76,7 +76,9 @@ class PlanApi:
         app_id = "/" + name.strip("/")
         known = app_id if state.app(app_id) is not None else name.strip("/")
         moment = self._scheduler.moment()
-        found = await asyncio.to_thread(foresee, state, known, machines, self._scheduler.settings, moment, headroom)
+        found = await asyncio.to_thread(
+            estimate_start, state, known, machines, self._scheduler.settings, moment, headroom
+        )
         return json_response(
             {
                 "id": found.app,
@@ -123,8 +125,8 @@ class PlanApi:
         return slaves.get("slaves") or [], roles.get("roles") or []
 
 
-def shown(found: Rehearsal) -> dict[str, Any]:
-    """Return a rehearsal for programs and people; tasks of an app that go the same way are one entry."""
+def shown(found: DryRun) -> dict[str, Any]:
+    """Return a dry run for programs and people; tasks of an app that go the same way are one entry."""
     ends: Counter[tuple[str, str, str, float]] = Counter()
     for end in found.ends:
         ends[_name(end.app), end.host, end.why, end.gpus] += 1
@@ -170,7 +172,7 @@ def starts_shown(found: Iterable[Start]) -> list[dict[str, Any]]:
     ]
 
 
-def summary(found: Rehearsal) -> str:
+def summary(found: DryRun) -> str:
     """Return in a sentence whether all would start, and at whose cost."""
     mine = set(found.apps)
     started = sum(start.app in mine for start in found.starts)

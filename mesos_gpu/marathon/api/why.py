@@ -23,8 +23,8 @@ from mesos_gpu.marathon.definitions.app_ids import canonical_id
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.matching.machines import Machine, headroom_of, limits_of, read_machines
 from mesos_gpu.marathon.matching.matching import Rules
-from mesos_gpu.marathon.rehearsal.advising import advise
-from mesos_gpu.marathon.rehearsal.scene import Scene
+from mesos_gpu.marathon.simulation.scenario import Scenario
+from mesos_gpu.marathon.simulation.smallest_change import advise
 from mesos_gpu.marathon.views.pod_views import pod_status
 from mesos_gpu.marathon.views.views import app_view, deployment_view, queue_view
 from mesos_gpu.marathon.why.answer import answer
@@ -85,8 +85,8 @@ class SmallestApi:
             ) from None
         async with self._turn:
             state, moment = self._scheduler.state, self._scheduler.moment()
-            scene = Scene(state, machines, self._scheduler.settings, moment, headroom, limits)
-            return await asyncio.to_thread(advise, scene, app_id)
+            scenario = Scenario(state, machines, self._scheduler.settings, moment, headroom, limits)
+            return await asyncio.to_thread(advise, scenario, app_id)
 
 
 class WhyApi:

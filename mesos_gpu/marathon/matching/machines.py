@@ -231,6 +231,14 @@ def readable(documents: Sequence[OfferDocument]) -> Iterator[Offer]:
             yield Offer.from_json(document)
 
 
+def given_back(used: Resources, amounts: Mapping[str, int], role: str) -> Resources:
+    """Return the scalars that a task of a role gives back of what is used: of its role first."""
+    found = NOTHING
+    for name, amount in amounts.items():
+        found += used.find(name, amount, (role, UNRESERVED)) or NOTHING
+    return found
+
+
 def of_quota(role: str) -> Role:
     """Return the role that has the quota of a role: the first of its names."""
     return Role(role.partition("/")[0])

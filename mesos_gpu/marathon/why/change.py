@@ -1,7 +1,7 @@
 """A change that would let an instance start: its steps, how large it is, and what to say of it. Values.
 
 docs/do/gpu-answers.md says in words which steps there are, and which of two changes is the smaller; docs/do/plan.md
-says it of what waits in order (gangs, priorities), for which `marathon.rehearsal.advising` looks.
+says it of what waits in order (gangs, priorities), for which `marathon.simulation.smallest_change` looks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The steps of a change, each with the command that does it. Pure.
 
-Which of them help is searched in smallest.py, and for what waits in order in rehearsal/advising.py.
+Which of them help is searched in smallest.py, and for what waits in order in simulation/smallest_change.py.
 
 `update` is the command that changes the app, as in `mesos-gpu app update /train`. What a pod requests is changed by an
 editor: there is no command for one field of it.

@@ -1,4 +1,4 @@
-"""What a rehearsal has of agents, made of what masters show."""
+"""Agents as a master shows them, and the offers of them."""
 
 from __future__ import annotations
 

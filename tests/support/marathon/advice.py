@@ -13,7 +13,7 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 
-from mesos_gpu.marathon.rehearsal.advising import advise
+from mesos_gpu.marathon.simulation.smallest_change import advise
 from mesos_gpu.marathon.why.change import Change
 from tests.support.marathon.every_change import Every
 from tests.support.marathon.stuck_in_order import ME, stuck_cluster
@@ -27,10 +27,10 @@ FIRST = 500
 def advice_holds(seed: int, *, plain: bool = False) -> Change:
     """Return what is advised on this cluster, once it has started the app and no smaller change has. AssertionError."""
     cluster = stuck_cluster(seed, plain=plain)
-    scene = cluster.scene()
-    change = advise(scene, ME)
+    scenario = cluster.scenario()
+    change = advise(scenario, ME)
     assert change is not None, f"seed {seed}: nothing is advised"
-    smaller = Every(scene).smaller(change)
+    smaller = Every(scenario).smaller(change)
     assert smaller is None, f"seed {seed}: {change.text}: {smaller} is smaller"
     assert cluster.started_by(change.steps), f"seed {seed}: {change.text}: it does not start"
     return change

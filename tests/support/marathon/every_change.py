@@ -1,7 +1,7 @@
 """Every change of the documented set (docs/do/plan.md), one after another: whether one is smaller than what is advised.
 
-Written for the tests alone: it shares the stage on which decisions are played with what is tested, and nothing of what
-it looks for, of how large that is, or of what cannot help.
+Written for the tests: it shares the replica on which decisions are played with what is tested, and nothing of what it
+looks for, of how large that is, or of what cannot help.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.model.instances import Instance
-from mesos_gpu.marathon.rehearsal.scene import Scene
-from mesos_gpu.marathon.rehearsal.stage import Stage
+from mesos_gpu.marathon.simulation.replica import Replica
+from mesos_gpu.marathon.simulation.scenario import Scenario
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.why.change import Change, Step
 from mesos_gpu.mesos.ids import AgentId, Role
@@ -39,10 +39,10 @@ Found = tuple[Measure, tuple[Step, ...]]
 class Every:
     """All changes of one cluster. `limits` are those of the app's role."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self._limits = dict(scene.limits.get(Role(ROLE), {}))
-        self._base = Stage(scene.state, scene.machines, scene.settings, scene.moment, scene.headroom)
+    def __init__(self, scenario: Scenario) -> None:
+        self._scene = scenario
+        self._limits = dict(scenario.limits.get(Role(ROLE), {}))
+        self._base = Replica(scenario.state, scenario.machines, scenario.settings, scenario.moment, scenario.headroom)
         self._base.settle_what_is_under_way()
         self._before = units(self._base.state)
         if not self._short(self._base):
@@ -81,29 +81,29 @@ class Every:
                         return longer
         return None
 
-    def _with_machines(self, stage: Stage, done: tuple[Step, ...], than: Change) -> Found | None:
+    def _with_machines(self, replica: Replica, done: tuple[Step, ...], than: Change) -> Found | None:
         """Look for a smaller change that begins with these steps, goes on with such, and ends with machines."""
-        for step in self._added(stage):
-            found = self._tried(stage, (*done, step), than)
+        for step in self._added(replica):
+            found = self._tried(replica, (*done, step), than)
             if found is not None:
                 return found, (*done, step)
         last = ORDER.index(done[-1].kind), done[-1].target
-        for step in self._steps(stage, done) if len(done) + 1 < len(than.steps) else ():
+        for step in self._steps(replica, done) if len(done) + 1 < len(than.steps) else ():
             if step.kind in BEFORE_MACHINES and (ORDER.index(step.kind), step.target) > last:
-                after = self._after(stage, step)
+                after = self._after(replica, step)
                 longer = None if after is None else self._with_machines(after, (*done, step), than)
                 if longer is not None:
                     return longer
         return None
 
-    def _tried(self, stage: Stage, steps: tuple[Step, ...], than: Change) -> Measure | None:
+    def _tried(self, replica: Replica, steps: tuple[Step, ...], than: Change) -> Measure | None:
         """Return how large a change is that starts the app and is smaller; None for any other."""
-        if self._least(steps, stage) >= than.measure or self._hopeless(stage, steps[-1]):
+        if self._least(steps, replica) >= than.measure or self._hopeless(replica, steps[-1]):
             return None
-        after = self._after(stage, steps[-1])
+        after = self._after(replica, steps[-1])
         if after is None or not self._more(after.state) or self._short(after):
             return None
-        other: Stage | None = self._base
+        other: Replica | None = self._base
         for step in steps:
             other = None if other is None else self._after(other.turned(), step)
         if other is None or not self._more(other.state) or self._short(other):
@@ -111,36 +111,36 @@ class Every:
         measure = self._measure(steps, after)
         return measure if measure < than.measure else None
 
-    def _after(self, stage: Stage, step: Step) -> Stage | None:
+    def _after(self, replica: Replica, step: Step) -> Replica | None:
         self.played += 1
-        stage = stage.copy()
+        replica = replica.copy()
         try:
-            for event in asked_for(stage.state, step):
-                stage.tell(event)
+            for event in asked_for(replica.state, step):
+                replica.tell(event)
         except MesosGpuError:
             return None
         if step.kind == "quota":
             for name, limit in step.amounts.items():
-                stage.headroom[Role(ROLE)][name] += limit - self._limits[name]
+                replica.headroom[Role(ROLE)][name] += limit - self._limits[name]
         elif step.kind == "reactivate":
-            machine = stage.machines[AgentId(step.target)]
-            stage.machines[machine.id] = replace(machine, takes_tasks=True)
+            machine = replica.machines[AgentId(step.target)]
+            replica.machines[machine.id] = replace(machine, takes_tasks=True)
         elif step.kind == "add":
             for at in range(step.value or 1):
                 told = {name: f"{value}-{at}" if value == "new" else value for name, value in step.attributes.items()}
                 amounts = ";".join(f"{name}:{amount / 1000}" for name, amount in step.amounts.items())
                 host = told.pop("hostname", f"added-{at}")
                 free = Resources.parse(f"{amounts};ports:[1025-65535]")
-                stage.machines[AgentId(host)] = Machine(AgentId(host), host, free, attributes=tuple(told.items()))
-        until_s = stage.now_s - self._scene.moment.now_s + 60
-        if not self._short(stage):
-            stage.play(until=self._more, patience_s=LOOKS_S, horizon_s=until_s)
-        return stage
+                replica.machines[AgentId(host)] = Machine(AgentId(host), host, free, attributes=tuple(told.items()))
+        until_s = replica.now_s - self._scene.moment.now_s + 60
+        if not self._short(replica):
+            replica.play(until=self._more, patience_s=LOOKS_S, horizon_s=until_s)
+        return replica
 
-    def _short(self, stage: Stage) -> dict[str, int]:
+    def _short(self, replica: Replica) -> dict[str, int]:
         """What the app's role has too little left of to be offered all that is free."""
-        spec, left = self._spec(stage.state), stage.headroom.get(Role(ROLE), {})
-        open_ = [machine for machine in stage.machines.values() if machine.takes_tasks]
+        spec, left = self._spec(replica.state), replica.headroom.get(Role(ROLE), {})
+        open_ = [machine for machine in replica.machines.values() if machine.takes_tasks]
         free = {name: sum(machine.free.milli(name) for machine in open_) for name in left if spec.document[name]}
         return {n: free[n] - left[n] for n in free if free[n] > left[n]}
 
@@ -151,8 +151,8 @@ class Every:
     def _spec(self, state: State) -> Any:
         return state.app(ME)
 
-    def _steps(self, stage: Stage, done: Sequence[Step]) -> Iterator[Step]:
-        state = stage.state
+    def _steps(self, replica: Replica, done: Sequence[Step]) -> Iterator[Step]:
+        state = replica.state
         spec, asked = self._spec(state), self._asked(state)
         for name, amount in asked.items():
             if name == "gpus":
@@ -171,7 +171,7 @@ class Every:
         limit = spec.document.get("maxRuntimeSeconds")
         promised = {p.at_s for name, p in state.places.items() if name != ME and p.at_s not in (None, inf)}
         grace_s = spec.document.get("taskKillGracePeriodSeconds", 3)
-        for minutes in sorted({int((at_s - stage.now_s - grace_s - 60) // 60) for at_s in promised if at_s}):
+        for minutes in sorted({int((at_s - replica.now_s - grace_s - 60) // 60) for at_s in promised if at_s}):
             value = 60 * minutes
             if minutes > 0 and (limit is None or limit <= 2 * value < 2 * limit):
                 yield Step(
@@ -179,10 +179,10 @@ class Every:
                 )
         for value in range(spec.priority + 1, spec.priority + 1 + MOST_POINTS):
             yield Step("priority", "", value=value, part=Fraction(value - spec.priority, 100))
-        yield from self._raised(stage)
+        yield from self._raised(replica)
         for constraint in spec.document["constraints"]:
             yield Step("drop", "", " ".join(constraint))
-        for machine in stage.machines.values():
+        for machine in replica.machines.values():
             if not machine.takes_tasks:
                 yield Step("reactivate", "", machine.id)
         yield from self._of_others(state, asked)
@@ -205,11 +205,11 @@ class Every:
             if task is not None and mates[0].app_id != ME:
                 yield Step("end", "", task.id, count=len(mates), part=len(mates) * part_of(spec, asked))
 
-    def _raised(self, stage: Stage) -> Iterator[Step]:
+    def _raised(self, replica: Replica) -> Iterator[Step]:
         """Yield what the role may have more: as much as is free, and that and what the app asks for."""
-        state, left = stage.state, stage.headroom.get(Role(ROLE), {})
+        state, left = replica.state, replica.headroom.get(Role(ROLE), {})
         spec, asked = self._spec(state), self._asked(state)
-        short = self._short(stage)
+        short = self._short(replica)
         more = {name: asked[name] * spec.gang_size for name in left if name in asked}
         for over in (short, {name: amount + short.get(name, 0) for name, amount in more.items()}):
             part = sum((Fraction(amount, asked[name]) for name, amount in over.items()), Fraction(0))
@@ -217,8 +217,8 @@ class Every:
             if limits:
                 yield Step("quota", "", ROLE, limits, part=part)
 
-    def _added(self, stage: Stage) -> Iterator[Step]:
-        spec, asked = self._spec(stage.state), self._asked(stage.state)
+    def _added(self, replica: Replica) -> Iterator[Step]:
+        spec, asked = self._spec(replica.state), self._asked(replica.state)
         together = "gang" in spec.document and not spec.document["gang"]["onePerHost"]
         ways: list[dict[str, str]] = [{}]
         for name, operator, *rest in spec.document["constraints"]:
@@ -232,7 +232,7 @@ class Every:
                 many = 1 if together else count
                 yield Step("add", "", "", each, attributes, Fraction(count * len(asked)), many, count)
 
-    def _least(self, steps: Sequence[Step], stage: Stage) -> Measure:
+    def _least(self, steps: Sequence[Step], replica: Replica) -> Measure:
         return self._with(steps, 0, Fraction(0))
 
     def _with(self, steps: Sequence[Step], beside: int, lost: Fraction) -> Measure:
@@ -241,9 +241,9 @@ class Every:
         given_up = sum(step.kind in ("drop", "together", "preemptible") for step in steps)
         return machines, len(steps), ended, given_up, lost + sum((step.part for step in steps), Fraction(0))
 
-    def _measure(self, steps: Sequence[Step], stage: Stage) -> Measure:
+    def _measure(self, steps: Sequence[Step], replica: Replica) -> Measure:
         """Return how large a change is, with what gives way after it or is replaced."""
-        state, asked = self._base.state, self._asked(stage.state)
+        state, asked = self._base.state, self._asked(replica.state)
         told = {step.target for step in steps if step.kind == "scale"}
         for step in steps:
             if step.kind == "end":
@@ -253,14 +253,14 @@ class Every:
                     if any(i.task is not None and i.task.id == step.target for i in mates)
                     for i in mates
                 }
-        beside = [end for end in stage.ends if end.instance not in self._ended and not {end.instance, end.app} & told]
+        beside = [end for end in replica.ends if end.instance not in self._ended and not {end.instance, end.app} & told]
         beside = [end for end in beside if end.instance in state.instances]
         specs = [state.spec_of(state.instances[end.instance]) for end in beside]
         return self._with(steps, len(beside), sum((part_of(spec, asked) for spec in specs), Fraction(0)))
 
-    def _hopeless(self, stage: Stage, step: Step) -> bool:
+    def _hopeless(self, replica: Replica, step: Step) -> bool:
         """Return whether the app cannot have room for certain: not even with all that might end."""
-        state = stage.state
+        state = replica.state
         spec, asked = self._spec(state), self._asked(state)
         asked |= step.amounts if step.kind == "lower" else {}
         size = step.value or spec.gang_size if step.kind == "size" else spec.gang_size
@@ -268,7 +268,7 @@ class Every:
             return False
         alone = "gang" in spec.document and spec.document["gang"]["onePerHost"] and step.kind != "together"
         ends = dict.fromkeys(NAMES, 0)
-        room = {str(m.id): {name: m.free.milli(name) for name in NAMES} for m in stage.machines.values()}
+        room = {str(m.id): {name: m.free.milli(name) for name in NAMES} for m in replica.machines.values()}
         for instance in state.instances.values():
             held = state.spec_of(instance)
             if instance.task is None or held is None:
@@ -284,10 +284,10 @@ class Every:
                     amount = round(held.document[name] * 1000)
                     room[str(instance.task.agent_id)][name] += amount
                     ends[name] += amount if str(instance.role) == ROLE else 0
-        left = stage.headroom.get(Role(ROLE), {})
+        left = replica.headroom.get(Role(ROLE), {})
         if any(left[name] + ends[name] < size * amount for name, amount in asked.items() if name in left):
             return True
-        open_ = [str(m.id) for m in stage.machines.values() if m.takes_tasks or m.id == step.target]
+        open_ = [str(m.id) for m in replica.machines.values() if m.takes_tasks or m.id == step.target]
         fits = [min(room[one][name] // amount for name, amount in asked.items()) for one in open_]
         return sum(min(1, count) if alone else max(0, count) for count in fits) < size
 

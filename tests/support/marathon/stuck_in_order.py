@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.matching.machines import headroom_of, limits_of, read_machine
 from mesos_gpu.marathon.model.instances import Phase
-from mesos_gpu.marathon.rehearsal.scene import Scene
+from mesos_gpu.marathon.simulation.scenario import Scenario
 from mesos_gpu.marathon.state import actions as marathon_actions
 from mesos_gpu.marathon.state.events import Event, KillTasks, Moment, PutApps, StopRun
 from mesos_gpu.marathon.state.state import State
@@ -91,10 +91,10 @@ class Cluster(ReplayedCluster):
         waits = ME in self.state.waiting.values() and ME in self.state.places
         return waits and all(i.phase in (Phase.SCHEDULED, Phase.RUNNING) for i in self.state.instances_of(ME))
 
-    def scene(self) -> Scene:
+    def scenario(self) -> Scenario:
         slaves = slaves_view(self._master, None)["slaves"]
         roles = roles_view(self._master)["roles"]
-        return Scene(
+        return Scenario(
             self._marathon,
             [read_machine(one) for one in slaves],
             self._settings,
@@ -119,7 +119,7 @@ class Cluster(ReplayedCluster):
         for event in events:
             self.ask(event)
         if step.kind == "quota":
-            self.limit(step.target, {**self.scene().limits[Role(step.target)], **step.amounts})
+            self.limit(step.target, {**self.scenario().limits[Role(step.target)], **step.amounts})
         elif step.kind == "reactivate":
             self.order(operators.ReactivateAgent(AgentId(step.target)))
         elif step.kind == "add":

@@ -20,13 +20,13 @@ from mesos_gpu.marathon.decisions import lifecycle, suspending
 from mesos_gpu.marathon.decisions.launching import next_launch_s
 from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching import share_scheduling
 from mesos_gpu.marathon.matching.checks import health_probes, readiness_probe
 from mesos_gpu.marathon.matching.gpu_shares import parts_of
-from mesos_gpu.marathon.matching.machines import Machine, of_quota, operated, readable
+from mesos_gpu.marathon.matching.machines import Machine, given_back, of_quota, operated, readable
 from mesos_gpu.marathon.matching.nvlink import given_cards, sets_of, share_links
-from mesos_gpu.marathon.model.instances import Instance, Phase
+from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from mesos_gpu.marathon.model.task_ids import instance_of
-from mesos_gpu.marathon.rehearsal.suspended import answered, only_gpus, parts_had
 from mesos_gpu.marathon.state.actions import Action, Decline, Kill, Launch, Tell
 from mesos_gpu.marathon.state.events import Event, HealthChecked, Moment, Offered, ReadinessChecked, Status, Tick
 from mesos_gpu.marathon.state.settings import Settings
@@ -35,7 +35,9 @@ from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import AgentId, OfferId, Role, TaskId
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.shares.gpu_links import Sets, cards_label
-from mesos_gpu.mesos.shares.suspending import RESUMED, SUSPENDED
+from mesos_gpu.mesos.shares.gpu_shares import GPU_MEM, GPU_SLICES
+from mesos_gpu.mesos.shares.suspending import NOT_RESUMED, NOT_SUSPENDED, RESUMED, SUSPEND, SUSPENDED, WORDS
+from mesos_gpu.queueing.parts import Room
 
 HORIZON_S = 3600.0
 """For so long time passes while something waits, unless told otherwise: a backoff lasts no longer."""
@@ -47,6 +49,7 @@ _GOLDEN = 0x9E3779B97F4A7C15F39CC0605CEDC835
 """Multiples of it lie far apart modulo 2 to the 128th: ids that nothing has."""
 _NO_OFFER = AgentId(""), Role("*"), Resources()
 _SCALARS = ("cpus", "gpus", "mem", "disk")
+_GPUS = ("gpus", GPU_MEM, GPU_SLICES)
 
 Lasts = Callable[[RunSpec, float], float | None]
 """For how long a task of a RunSpec that has run for so long (s) runs on; None: as long as it may."""
@@ -77,7 +80,7 @@ class End(Struct, frozen=True):
     gpus: float = 0.0
 
 
-class Stage:
+class Replica:
     """A state and agents, as time passes."""
 
     def __init__(
@@ -135,7 +138,7 @@ class Stage:
         self._read()
         return actions
 
-    def copy(self) -> Stage:
+    def copy(self) -> Replica:
         """Return another one that is as far as this one, and goes its own way from here."""
         other = copy(self)
         other.machines, other._holds, other._offers = dict(self.machines), dict(self._holds), dict(self._offers)
@@ -147,7 +150,7 @@ class Stage:
         other._letters = deque(self._letters)
         return other
 
-    def turned(self) -> Stage:
+    def turned(self) -> Replica:
         """Return a copy to which other offers come first: what a master does is not known.
 
         They come to the roles in the other order, and nothing is held that was held before all others came.
@@ -241,7 +244,7 @@ class Stage:
             if left:  # what a quota leaves goes elsewhere while an offer of it is refused
                 machines.sort(key=lambda machine: self._refused.get(machine.id, 0))
             for machine in machines:
-                offer_id = OfferId(f"rehearsal-{next(self._numbers)}")
+                offer_id = OfferId(f"simulated-{next(self._numbers)}")
                 document = None if machine.id in out else machine.offer(offer_id, role, left)
                 if document is not None:
                     documents.append(document)
@@ -404,8 +407,7 @@ class Stage:
         held = Resources()
         # What a pod has comes back with the first of its tasks that ends.
         if spec is not None and machine is not None and task_id == instance.task.living_ids[0]:
-            for name, amount in spec.asked.items():
-                held += machine.used.find(name, amount, (role, "*")) or Resources()
+            held += given_back(machine.used, spec.asked, role)
             held += parts_of(machine.used, parts_had(instance, instance.task, spec))
             ports = set(instance.task.ports)
             listed = ",".join(f"{port}-{port}" for port in sorted(ports))
@@ -446,3 +448,44 @@ class Stage:
         ready = readiness_probe(spec, instance.task)
         if ready is not None:
             yield ReadinessChecked(task_id, ready.name, ready=True)
+
+
+def answered(machine: Machine, tell: Tell, instance: Instance, spec: RunSpec, *, away: bool) -> tuple[Machine, str]:
+    """Return an agent after it was told to put the GPUs of a task away, or to give it some, and what it says of that.
+
+    `away`: whether they are put away already.
+    """
+    if away == (WORDS[tell.data] == SUSPEND):
+        return machine, SUSPENDED if away else RESUMED
+    assert instance.task is not None
+    moved = gpus_among(machine.free if away else machine.used, instance, instance.task, spec)
+    if moved is None:
+        return machine, f"{NOT_RESUMED if away else NOT_SUSPENDED}others have what it had"
+    return (machine.without(moved), RESUMED) if away else (machine.with_back(moved), SUSPENDED)
+
+
+def only_gpus(resources: Resources) -> Resources:
+    """Return what resources have of GPUs, whole and in parts."""
+    return resources.filter(lambda resource: resource.name in _GPUS)
+
+
+def parts_had(instance: Instance, task: Task, spec: RunSpec) -> Room:
+    """Return GiB and slices of each shared card that the task of an app has, or has given back; pods are left out."""
+    return {} if spec.is_pod or not task.cards else share_scheduling.sharer(instance, task, spec).parts
+
+
+def gpus_among(resources: Resources, instance: Instance, task: Task, spec: RunSpec) -> Resources | None:
+    """Return as many GPUs and parts of cards as a task is to have, out of resources; None where there are less.
+
+    Which units of a card these are is all the same: others of it stand for those of a suspended task.
+    """
+    whole = resources.find("gpus", spec.gpus * 1000, (Role(instance.role), Role("*"))) if spec.gpus else Resources()
+    parts = parts_had(instance, task, spec)
+    units = parts_of(resources, parts)
+    asked = sum(gib + slices for gib, slices in parts.values())
+    return None if whole is None or _units(units) < asked else whole + units
+
+
+def _units(resources: Resources) -> int:
+    amounts = (resource.amount for resource in resources)
+    return sum(last - first + 1 for ranges in amounts if isinstance(ranges, tuple) for first, last in ranges)

@@ -17,7 +17,7 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import Job, run_of
-from mesos_gpu.marathon.rehearsal.stage import Lasts, Stage, Start
+from mesos_gpu.marathon.simulation.replica import Lasts, Replica, Start
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.run_times import times_of
 from mesos_gpu.marathon.state.settings import Settings
@@ -31,7 +31,7 @@ HORIZON_S = 30 * 86400.0
 """So far ahead is looked."""
 
 
-class Foresight(Struct, frozen=True):
+class StartEstimate(Struct, frozen=True):
     """When what waits is expected to start, in seconds from now: early, usual, late; None when no end of it is seen."""
 
     app: str
@@ -50,14 +50,14 @@ class Foresight(Struct, frozen=True):
     """Where those that wait start in the usual case, as far as that is seen."""
 
 
-def foresee(
+def estimate_start(
     state: State,
     name: str,
     machines: Sequence[Machine],
     settings: Settings,
     moment: Moment,
     headroom: Mapping[Role, Mapping[str, int]] | None = None,
-) -> Foresight:
+) -> StartEstimate:
     """Return when the instances of an app or pod that wait, or the runs of a job, are expected to start.
 
     Raises NotFound when there is no such thing.
@@ -69,17 +69,17 @@ def foresee(
     last: list[float | None] = []
     usual: tuple[Start, ...] = ()
     for quantile in QUANTILES if mine else ():
-        stage = Stage(state, machines, settings, moment, headroom or {}, _lasts(state, quantile))
-        stage.settle_what_is_under_way()
-        stage.play(horizon_s=HORIZON_S, until=lambda now: mine.isdisjoint(now.waiting))
-        starts = [start for start in stage.starts if start.instance in mine]
+        replica = Replica(state, machines, settings, moment, headroom or {}, _lasts(state, quantile))
+        replica.settle_what_is_under_way()
+        replica.play(horizon_s=HORIZON_S, until=lambda now: mine.isdisjoint(now.waiting))
+        starts = [start for start in replica.starts if start.instance in mine]
         usual = tuple(starts) if quantile == USUAL else usual
         times = sorted(start.after_s for start in starts)
         first.append(times[0] if times else None)
         last.append(times[-1] if len(times) >= len(mine) else None)
     bases = [_basis(state, instance) for instance in state.instances.values() if instance.task is not None]
     counts = {kind: bases.count(kind) for kind in ("seen", "asked", "unknown")}
-    return Foresight(name, len(mine), _ordered(first), _ordered(last), **counts, starts=usual)
+    return StartEstimate(name, len(mine), _ordered(first), _ordered(last), **counts, starts=usual)
 
 
 def _ordered(times: Iterable[float | None]) -> tuple[float | None, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.rehearsal.advising import advise
+from mesos_gpu.marathon.simulation.smallest_change import advise
 from mesos_gpu.marathon.why.change import Change, read_change
 from mesos_gpu.placement.demand import WHOLE, Machine
 from tests.support.golden import Golden
@@ -50,7 +50,7 @@ def test_a_range_of_clusters_is_summed_up(capsys: pytest.CaptureFixture[str]) ->
 def test_a_cluster_for_which_advice_does_not_hold_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(advice, "advise", lambda scene, app_id: None)
+    monkeypatch.setattr(advice, "advise", lambda scenario, app_id: None)
     assert main(["--from", "606", "--to", "606", "--generator", "plain"]) == 1
     said = capsys.readouterr().out
     assert "AssertionError: seed 606: nothing is advised" in said
@@ -65,7 +65,7 @@ def cluster(*apps: dict[str, Any], machines: int = 3, gpus: int = 4) -> Cluster:
 
 
 def advised(found: Cluster) -> Change:
-    change = advise(found.scene(), ME)
+    change = advise(found.scenario(), ME)
     assert change is not None
     return change
 
@@ -136,5 +136,5 @@ def test_a_quota_is_not_enough_where_others_give_way_and_offers_are_cut_short_by
 
 def test_nothing_is_advised_for_what_runs_or_is_not_there() -> None:
     found = cluster({"id": ME, "gpus": 4, "instances": 2, "gang": {"size": 2}})
-    assert advise(found.scene(), ME) is None
-    assert advise(found.scene(), "/none") is None
+    assert advise(found.scenario(), ME) is None
+    assert advise(found.scenario(), "/none") is None

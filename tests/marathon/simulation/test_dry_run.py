@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.matching.machines import read_machine
 from mesos_gpu.marathon.model.instances import Phase
-from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, rehearse
+from mesos_gpu.marathon.simulation.dry_run import DryRun, dry_run
 from mesos_gpu.marathon.state.events import Event, KillTasks, Moment, PutApps, RemoveApp, RestartApp
 from mesos_gpu.master.views.views import slaves_view
 from mesos_gpu.placement.demand import WHOLE, Machine
@@ -37,10 +37,10 @@ class Cluster(ReplayedCluster):
         self._settle()
         self.until(self.now_s + 100)
 
-    def would(self, *events: Event) -> Rehearsal:
+    def would(self, *events: Event) -> DryRun:
         machines = [read_machine(one) for one in slaves_view(self._master, None)["slaves"]]
         moment = Moment(BEGIN_S + self.now_s, ids_from(SEED))
-        return rehearse(self._marathon, events, machines, self._settings, moment)
+        return dry_run(self._marathon, events, machines, self._settings, moment)
 
     def waiting(self) -> Counter[str]:
         return Counter(self._marathon.waiting.values())

@@ -1,4 +1,4 @@
-"""What a rehearsal lets follow by itself: checks that find a task well, quotas, volumes, and what is under way."""
+"""What a replica lets follow by itself: checks that find a task well, quotas, volumes, and what is under way."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
-from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, rehearse
-from mesos_gpu.marathon.rehearsal.stage import Stage
+from mesos_gpu.marathon.simulation.dry_run import DryRun, dry_run
+from mesos_gpu.marathon.simulation.replica import Replica
 from mesos_gpu.marathon.state.events import Event, Moment, Offered, PutApps, Tick
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.mesos.ids import AgentId, Role
@@ -41,9 +41,9 @@ class Marathon(ReplayedCluster):
         self._durations[str(task["name"])] = float("inf")
         super()._run(agent_id, task_id, task)
 
-    def would(self, event: Event, **headroom: int) -> Rehearsal:
+    def would(self, event: Event, **headroom: int) -> DryRun:
         moment = Moment(BEGIN_S + self.now_s, ids_from(SEED))
-        return rehearse(self._marathon, [event], [self.machine], self._settings, moment, {Role("*"): headroom})
+        return dry_run(self._marathon, [event], [self.machine], self._settings, moment, {Role("*"): headroom})
 
 
 def put(app_id: str, **more: Any) -> PutApps:
@@ -120,9 +120,9 @@ def test_what_is_held_is_used_and_not_offered_a_second_time() -> None:
         [offer("O1", agent="S0", host="h0", cpus=2, gpus=1), {"id": {"value": "O9"}, "agent_id": {"value": "S9"}}],
     )
     for first in (run.state, held):
-        stage = Stage(first, machines, run.settings, run.moment, {})
-        stage.play(patience_s=6.0)
-        assert sorted(start.host for start in stage.starts) == ["h0", "h1"]
-        stage = Stage(first, machines, run.settings, run.moment, {}).turned()
-        stage.play(patience_s=6.0)
-        assert sorted(start.host for start in stage.starts) == ["h0", "h1"]
+        replica = Replica(first, machines, run.settings, run.moment, {})
+        replica.play(patience_s=6.0)
+        assert sorted(start.host for start in replica.starts) == ["h0", "h1"]
+        replica = Replica(first, machines, run.settings, run.moment, {}).turned()
+        replica.play(patience_s=6.0)
+        assert sorted(start.host for start in replica.starts) == ["h0", "h1"]

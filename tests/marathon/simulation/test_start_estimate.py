@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mesos_gpu.errors import NotFound
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.matching.machines import read_machine
-from mesos_gpu.marathon.rehearsal.foresight import Foresight, foresee
+from mesos_gpu.marathon.simulation.start_estimate import StartEstimate, estimate_start
 from mesos_gpu.marathon.state.events import Moment, RemoveApp
 from mesos_gpu.marathon.state.run_times import KEPT_KINDS, KEPT_S, KEPT_TIMES
 from mesos_gpu.master.views.views import slaves_view
@@ -35,10 +35,10 @@ class Cluster(ReplayedCluster):
     def _noted(self, running: Running, now_s: float) -> None:
         self.began[running.run_id] = running.since_s
 
-    def when(self, gpus: int) -> Foresight:
+    def when(self, gpus: int) -> StartEstimate:
         machines = [read_machine(one) for one in slaves_view(self._master, None)["slaves"]]
         moment = Moment(BEGIN_S + self.now_s, ids_from(SEED))
-        return foresee(self._marathon, self._jobs[size(gpus), 1, 0], machines, self._settings, moment)
+        return estimate_start(self._marathon, self._jobs[size(gpus), 1, 0], machines, self._settings, moment)
 
 
 def size(gpus: int) -> Demand:
@@ -111,7 +111,7 @@ def test_without_an_end_that_is_known_nothing_is_foreseen() -> None:
     found = cluster.when(1)
     assert (found.waiting, found.first_s, found.unknown) == (1, (None, None, None), 1)
     with pytest.raises(NotFound):
-        foresee(cluster._marathon, "/none", [], cluster._settings, Moment(0, ids_from(SEED)))
+        estimate_start(cluster._marathon, "/none", [], cluster._settings, Moment(0, ids_from(SEED)))
 
 
 def one_off(name: str, **more: Any) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def test_a_repeated_one_off_run_is_known_by_what_it_runs() -> None:
     total = {"cpus": 4, "mem": 4096, "gpus": 1, "disk": 1000}
     used = {"cpus": 4, "mem": 4096, "gpus": 1}
     slave = {"id": "S0", "hostname": "h0", "pid": "slave(1)@h0:1", "resources": total, "used_resources": used}
-    found = foresee(run.state, "/run-train-10", [read_machine(slave)], run.settings, run.moment)
+    found = estimate_start(run.state, "/run-train-10", [read_machine(slave)], run.settings, run.moment)
     assert (found.waiting, found.seen, found.unknown) == (1, 1, 0)
     assert found.first_s == tuple(pytest.approx(at, abs=3) for at in (100, 110, 120))
 

@@ -15,7 +15,7 @@ from mesos_gpu.marathon.matching.matching import BEHAVIOUR_LABEL, GpuBehaviour, 
 from mesos_gpu.marathon.matching.queue_requests import grace_s
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import run_of
-from mesos_gpu.marathon.rehearsal.scene import Node
+from mesos_gpu.marathon.simulation.scenario import Node
 from mesos_gpu.marathon.why import steps as one
 from mesos_gpu.marathon.why.change import OWN, Step
 
@@ -32,7 +32,7 @@ def steps(node: Node) -> Iterator[Step]:
     own = (_roles, _ports, _lower, _size, _together, _label, _runtime, _priority, _drop)
     for kind in (*own, _quota, _preemptible, _end, _scale):
         yield from kind(node)
-    for machine in node.stage.machines.values():
+    for machine in node.replica.machines.values():
         if not machine.takes_tasks and machine.connected:
             yield one.reactivate(machine)
 
@@ -55,7 +55,7 @@ def _attributes(node: Node) -> Iterator[dict[str, str]]:
     for name, operator, *rest in node.spec.document["constraints"]:
         if name in _OWN_FIELD and operator.upper() not in ("IS", "CLUSTER", "LIKE"):
             continue
-        there = {_value(machine, name) for machine in node.stage.machines.values()} - {None}
+        there = {_value(machine, name) for machine in node.replica.machines.values()} - {None}
         named = [part for part in "".join(rest[:1]).split("|") if part]
         known = named if name in _OWN_FIELD else [*sorted(filter(None, there)), *named, OWN]
         fields[name.replace("@hostname", "hostname")] = list(dict.fromkeys(known))
@@ -72,7 +72,7 @@ def _value(machine: Machine, name: str) -> str | None:
 def _update(node: Node, app_id: str) -> str:
     """Return the command that changes an app."""
     kind = "pod" if node.spec.is_pod and app_id == node.app_id else "app"
-    force = " --force" if node.stage.state.deployments_of(app_id) else ""
+    force = " --force" if node.replica.state.deployments_of(app_id) else ""
     return f"mesos-gpu {kind} update{force} {app_id}"
 
 
@@ -123,7 +123,7 @@ def _together(node: Node) -> Iterator[Step]:
 
 @_own
 def _label(node: Node) -> Iterator[Step]:
-    keeps = node.scene.settings.gpu_behaviour is GpuBehaviour.RESTRICTED
+    keeps = node.scenario.settings.gpu_behaviour is GpuBehaviour.RESTRICTED
     said = node.spec.document["labels"].get(BEHAVIOUR_LABEL)
     if not node.spec.gpus and (said == "restricted" or (keeps and said != "unrestricted")):
         yield one.label(_update(node, node.app_id))
@@ -138,8 +138,10 @@ def _drop(node: Node) -> Iterator[Step]:
 @_own
 def _roles(node: Node) -> Iterator[Step]:
     """Yield that the app accepts the resources of all roles that machines offer to it, if it does not."""
-    offered = {str(r.role) for m in node.stage.machines.values() for r in m.offer_of(m.total, node.full_role).resources}
-    if not offered <= {*accepted_roles(node.spec, node.scene.settings.roles_behaviour)}:
+    offered = {
+        str(r.role) for m in node.replica.machines.values() for r in m.offer_of(m.total, node.full_role).resources
+    }
+    if not offered <= {*accepted_roles(node.spec, node.scenario.settings.roles_behaviour)}:
         yield one.roles(_update(node, node.app_id), node.spec, sorted(offered))
 
 
@@ -152,14 +154,14 @@ def _ports(node: Node) -> Iterator[Step]:
 @_own
 def _runtime(node: Node) -> Iterator[Step]:
     """Yield the limit by which it ends before the first that waits is promised to start."""
-    kept = [place.at_s for name, place in node.stage.state.places.items() if place.at_s and name != node.app_id]
+    kept = [place.at_s for name, place in node.replica.state.places.items() if place.at_s and name != node.app_id]
     limit = node.spec.max_run_s
     for at_s in kept:
-        left_s = at_s - node.stage.now_s - grace_s(node.spec) - MARGIN_S
+        left_s = at_s - node.replica.now_s - grace_s(node.spec) - MARGIN_S
         after = floor(left_s / 60) * 60 if left_s < 1e9 else 0
         if after >= 60 and (limit is None or limit / 2 <= after < limit):
             verb = _updated(node, node.app_id, f"maxRuntimeSeconds={after}")
-            first = next(name for name, place in node.stage.state.places.items() if place.at_s == at_s)
+            first = next(name for name, place in node.replica.state.places.items() if place.at_s == at_s)
             text = f"{verb}, or less, has it end before {first} is to start, so that it may go first"
             part = Fraction(1) if limit is None else Fraction(limit - after, limit)
             yield Step("runtime", text, value=after, part=part)
@@ -168,8 +170,8 @@ def _runtime(node: Node) -> Iterator[Step]:
 @_own
 def _priority(node: Node) -> Iterator[Step]:
     """Yield the priorities from which on something may change: it comes before another, or others give way to it."""
-    state, own = node.stage.state, node.spec.priority
-    aging_s = node.scene.settings.priority_aging_s
+    state, own = node.replica.state, node.spec.priority
+    aging_s = node.scenario.settings.priority_aging_s
     since_s = {name: _since_s(node, name) for name in set(state.waiting.values())}
     points: set[int] = set()
     for name, at_s in since_s.items():
@@ -189,14 +191,14 @@ def _priority(node: Node) -> Iterator[Step]:
 
 def _since_s(node: Node, app_id: str) -> float:
     """Return since when the one of an app's instances waits that has waited longest."""
-    waiting = node.stage.state.waiting
-    mine = (node.stage.state.instances[name].since_s for name, app in waiting.items() if app == app_id)
-    return min(mine, default=node.stage.now_s)
+    waiting = node.replica.state.waiting
+    mine = (node.replica.state.instances[name].since_s for name, app in waiting.items() if app == app_id)
+    return min(mine, default=node.replica.now_s)
 
 
 def _quota(node: Node) -> Iterator[Step]:
     """Yield what the role is to have more so that no offer is cut short, and that and what the app asks for."""
-    left = node.stage.headroom.get(node.role)
+    left = node.replica.headroom.get(node.role)
     if not left:
         return
     short = node.cut_short()
@@ -207,7 +209,7 @@ def _quota(node: Node) -> Iterator[Step]:
 
 
 def _raise(node: Node, over: Mapping[str, int]) -> Step:
-    limits = dict(node.scene.limits.get(node.role, {}))
+    limits = dict(node.scenario.limits.get(node.role, {}))
     for step in node.steps:
         limits |= step.amounts if step.kind == "quota" else {}
     return one.quota(str(node.role), limits, over, node.asked)
@@ -215,8 +217,8 @@ def _raise(node: Node, over: Mapping[str, int]) -> Step:
 
 def _running(node: Node) -> Iterator[tuple[RunSpec, Instance]]:
     """Yield what of others has a task."""
-    for instance in node.stage.state.instances.values():
-        spec = node.stage.state.spec_of(instance)
+    for instance in node.replica.state.instances.values():
+        spec = node.replica.state.spec_of(instance)
         if instance.app_id != node.app_id and instance.task is not None and spec is not None and instance.active:
             yield spec, instance
 
@@ -224,7 +226,7 @@ def _running(node: Node) -> Iterator[tuple[RunSpec, Instance]]:
 def _preemptible(node: Node) -> Iterator[Step]:
     apps = {spec.id for spec, _ in _running(node) if run_of(spec.id) is None and not spec.is_pod}
     for app_id in sorted(apps):
-        spec = node.stage.state.app(app_id)
+        spec = node.replica.state.app(app_id)
         if spec is not None and not spec.document.get("preemptible") and spec.priority < node.spec.priority:
             text = f"{_updated(node, app_id, 'preemptible=true')} has it give way to what has more priority"
             yield Step("preemptible", text, app_id)
@@ -259,12 +261,12 @@ def _end(node: Node) -> Iterator[Step]:
 
 
 def _names(node: Node, agent_ids: list[str]) -> list[str]:
-    return [m.called for m in node.stage.machines.values() if str(m.id) in agent_ids]
+    return [m.called for m in node.replica.machines.values() if str(m.id) in agent_ids]
 
 
 def _scale(node: Node) -> Iterator[Step]:
     """Yield smaller numbers of instances of others: of those that run, and of those that wait."""
-    state = node.stage.state
+    state = node.replica.state
     apps = {spec.id for spec, _ in _running(node)} | set(state.waiting.values())
     for app_id in sorted(apps - {node.app_id}):
         spec = state.app(app_id)

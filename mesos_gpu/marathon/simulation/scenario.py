@@ -18,7 +18,7 @@ from mesos_gpu.marathon.matching.machines import Machine, of_quota
 from mesos_gpu.marathon.model.instances import Phase
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.model.task_ids import instance_of
-from mesos_gpu.marathon.rehearsal.stage import Stage
+from mesos_gpu.marathon.simulation.replica import Replica
 from mesos_gpu.marathon.state.events import Event, KillTasks, Moment, PutApps, StopRun
 from mesos_gpu.marathon.state.given_back import SETTLE_S
 from mesos_gpu.marathon.state.settings import Settings
@@ -33,7 +33,7 @@ WITHIN_S = 60.0
 """What starts later does not start because of a step: somebody gave way, and gives way again."""
 
 
-class Scene(Struct, frozen=True):
+class Scenario(Struct, frozen=True):
     """What there is around an app that waits. `limits` and `headroom` are of quotas, in thousandths, by role."""
 
     state: State
@@ -45,21 +45,23 @@ class Scene(Struct, frozen=True):
 
 
 class Node:
-    """A scene after some steps. `app_id` is the app that is to start."""
+    """A scenario after some steps. `app_id` is the app that is to start."""
 
-    def __init__(self, scene: Scene, app_id: str, stage: Stage, steps: tuple[Step, ...], before: Node | None) -> None:
-        self.scene, self.app_id, self.stage, self.steps = scene, app_id, stage, steps
+    def __init__(
+        self, scenario: Scenario, app_id: str, replica: Replica, steps: tuple[Step, ...], before: Node | None
+    ) -> None:
+        self.scenario, self.app_id, self.replica, self.steps = scenario, app_id, replica, steps
         self.before = before
 
     @classmethod
-    def first(cls, scene: Scene, app_id: str) -> Node:
-        """Return the scene as it is, when all that is under way has come to its end."""
-        stage = Stage(scene.state, scene.machines, scene.settings, scene.moment, scene.headroom)
-        stage.settle_what_is_under_way()
-        node = cls(scene, app_id, stage, (), None)
+    def first(cls, scenario: Scenario, app_id: str) -> Node:
+        """Return the scenario as it is, when all that is under way has come to its end."""
+        replica = Replica(scenario.state, scenario.machines, scenario.settings, scenario.moment, scenario.headroom)
+        replica.settle_what_is_under_way()
+        node = cls(scenario, app_id, replica, (), None)
         node._runs_before = node.units
         if not node.cut_short():
-            stage.play(until=lambda _: node.starts, horizon_s=2 * WITHIN_S)
+            replica.play(until=lambda _: node.starts, horizon_s=2 * WITHIN_S)
         node._in_doubt = bool(node.cut_short())
         return node
 
@@ -72,7 +74,7 @@ class Node:
 
         What starts has to, whichever offers come first.
         """
-        node = self._played(step, self.stage.copy())
+        node = self._played(step, self.replica.copy())
         if node is not None and node.starts:
             node._in_doubt = node._turned is None or not node._turned.starts
         return node
@@ -83,18 +85,18 @@ class Node:
         if self.before is None:
             return self
         before = self.before._turned
-        return None if before is None else before._played(self.steps[-1], before.stage.turned())
+        return None if before is None else before._played(self.steps[-1], before.replica.turned())
 
-    def _played(self, step: Step, stage: Stage) -> Node | None:
-        node = Node(self.scene, self.app_id, stage, (*self.steps, step), self)
+    def _played(self, step: Step, replica: Replica) -> Node | None:
+        node = Node(self.scenario, self.app_id, replica, (*self.steps, step), self)
         node._runs_before = self._runs_before
         try:
             _do(node, step)
         except MesosGpuError:
             return None
-        within_s = stage.now_s - self.scene.moment.now_s + WITHIN_S
+        within_s = replica.now_s - self.scenario.moment.now_s + WITHIN_S
         if not node.cut_short():
-            stage.play(until=lambda _: node.starts, patience_s=PATIENCE_S, horizon_s=within_s)
+            replica.play(until=lambda _: node.starts, patience_s=PATIENCE_S, horizon_s=within_s)
         node._in_doubt = bool(node.cut_short())
         return node
 
@@ -109,11 +111,11 @@ class Node:
         What is left of a quota goes to whichever machines are offered first, a part to each, and those may not be the
         right ones: so an app starts for certain only where there is as much left as is free.
         """
-        spec = self.stage.state.app(self.app_id)
-        left = self.stage.headroom.get(self.role, {})
+        spec = self.replica.state.app(self.app_id)
+        left = self.replica.headroom.get(self.role, {})
         if spec is None or not left:
             return {}
-        machines = [machine for machine in self.stage.machines.values() if machine.takes_tasks]
+        machines = [machine for machine in self.replica.machines.values() if machine.takes_tasks]
         free = {
             name: sum(machine.free.milli(name) for machine in machines)
             for name, own, more in spec.scalars
@@ -124,7 +126,7 @@ class Node:
     @cached_property
     def spec(self) -> RunSpec:
         """Return the app as it is after the steps."""
-        found = self.stage.state.app(self.app_id)
+        found = self.replica.state.app(self.app_id)
         assert found is not None
         return found
 
@@ -136,7 +138,7 @@ class Node:
     @property
     def units(self) -> int:
         """Return how many instances of the app run, or how many gangs."""
-        state = self.stage.state
+        state = self.replica.state
         spec = state.app(self.app_id)
         running = [i for i in state.instances_of(self.app_id) if i.phase is Phase.RUNNING and i.task is not None]
         if spec is None or "gang" not in spec.document:
@@ -146,16 +148,16 @@ class Node:
     @property
     def where(self) -> list[str]:
         """Return what the machines are called on which it has started, in their order."""
-        ids = {start.agent_id for start in self.stage.starts if start.app == self.app_id}
-        return [machine.called for machine in self.scene.machines if machine.id in ids]
+        ids = {start.agent_id for start in self.replica.starts if start.app == self.app_id}
+        return [machine.called for machine in self.scenario.machines if machine.id in ids]
 
     @property
     def given(self) -> list[Given]:
         """Return the GPUs that its instances got which have started, where it is known; in the order of machines."""
-        starts = [start for start in self.stage.starts if start.app == self.app_id and start.cards]
+        starts = [start for start in self.replica.starts if start.app == self.app_id and start.cards]
         return [
             Given(machine.called, start.cards, start.linked)
-            for machine in self.scene.machines
+            for machine in self.scenario.machines
             for start in starts
             if start.agent_id == machine.id
         ]
@@ -173,40 +175,40 @@ class Node:
 
 def _do(node: Node, step: Step) -> None:
     """Do a step. Raises what the decision about it raises."""
-    stage = node.stage
-    state = stage.state
+    replica = node.replica
+    state = replica.state
     number = len(node.steps)
     fields = own_fields(state.app(node.app_id) or node.spec, step)
     if fields is not None:
-        stage.tell(PutApps([{"id": node.app_id, **fields}], f"rehearsed {number}", force=True, create=False))
+        replica.tell(PutApps([{"id": node.app_id, **fields}], f"simulated {number}", force=True, create=False))
         return
     match step.kind:
         case "quota":
-            left = stage.headroom.setdefault(Role(step.target), {})
-            limits = node.scene.limits.get(Role(step.target), {})
+            left = replica.headroom.setdefault(Role(step.target), {})
+            limits = node.scenario.limits.get(Role(step.target), {})
             for earlier in node.steps[:-1]:
                 limits = {**limits, **earlier.amounts} if earlier.kind == "quota" else limits
             for name, limit in step.amounts.items():
                 left[name] = left.get(name, 0) + limit - limits.get(name, 0)
         case "preemptible":
-            stage.tell(PutApps([{"id": step.target, "preemptible": True}], f"rehearsed {number}", True, create=False))
+            replica.tell(PutApps([{"id": step.target, "preemptible": True}], f"simulated {number}", True, create=False))
         case "scale":
-            stage.tell(PutApps([{"id": step.target, "instances": step.value}], f"rehearsed {number}", True, False))
+            replica.tell(PutApps([{"id": step.target, "instances": step.value}], f"simulated {number}", True, False))
         case "end":
             _end(node, step, number)
         case "reactivate":
-            machine = stage.machines[AgentId(step.target)]
-            stage.machines[machine.id] = replace(machine, takes_tasks=True)
+            machine = replica.machines[AgentId(step.target)]
+            replica.machines[machine.id] = replace(machine, takes_tasks=True)
         case "add":
             for at in range(step.value or 1):
                 made = new_machine(step, number, at)
-                stage.machines[made.id] = made
+                replica.machines[made.id] = made
 
 
 def _end(node: Node, step: Step, number: int) -> None:
-    stage = node.stage
-    instance = stage.state.instances.get(instance_of(step.target) or step.target)
+    replica = node.replica
+    instance = replica.state.instances.get(instance_of(step.target) or step.target)
     if instance is not None:
         run = run_of(instance.app_id)
-        event: Event = KillTasks([step.target], f"rehearsed {number}", scale=True, force=True)
-        stage.tell(event if run is None else StopRun(*run))
+        event: Event = KillTasks([step.target], f"simulated {number}", scale=True, force=True)
+        replica.tell(event if run is None else StopRun(*run))

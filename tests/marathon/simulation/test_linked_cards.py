@@ -10,10 +10,10 @@ from mesos_gpu.marathon.api.plan import shown
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.matching import GpuBehaviour
-from mesos_gpu.marathon.rehearsal.advising import advise
-from mesos_gpu.marathon.rehearsal.foresight import foresee
-from mesos_gpu.marathon.rehearsal.rehearsing import rehearse
-from mesos_gpu.marathon.rehearsal.scene import Scene
+from mesos_gpu.marathon.simulation.dry_run import dry_run
+from mesos_gpu.marathon.simulation.scenario import Scenario
+from mesos_gpu.marathon.simulation.smallest_change import advise
+from mesos_gpu.marathon.simulation.start_estimate import estimate_start
 from mesos_gpu.marathon.state.events import Moment, PutApps, PutPod
 from mesos_gpu.marathon.why.links import Given
 from mesos_gpu.mesos.ids import AgentId
@@ -34,7 +34,7 @@ def planned(*apps: dict[str, Any], attributes: tuple[tuple[str, str], ...] = PAI
         PutPod(each, f"D{at}") if "containers" in each else PutApps([each], f"D{at}") for at, each in enumerate(apps)
     ]
 
-    return shown(rehearse(run.state, events, [machine], UNRESTRICTED, moment))
+    return shown(dry_run(run.state, events, [machine], UNRESTRICTED, moment))
 
 
 def cards(found: dict[str, Any]) -> list[Any]:
@@ -99,7 +99,7 @@ def waiting() -> tuple[Run, list[Machine], Any]:
 
 def test_the_smallest_change_says_which_cards_a_gang_in_order_gets() -> None:
     run, machines, moment = waiting()
-    change = advise(Scene(run.state, machines, UNRESTRICTED, moment), "/gang")
+    change = advise(Scenario(run.state, machines, UNRESTRICTED, moment), "/gang")
     assert change is not None
     assert [step.kind for step in change.steps] == ["reactivate"]
     assert change.cards == (Given("h0", (0, 1), True), Given("h1", (0, 1), True))
@@ -108,7 +108,7 @@ def test_the_smallest_change_says_which_cards_a_gang_in_order_gets() -> None:
 
 def test_when_says_which_cards_what_waits_in_order_gets() -> None:
     run, machines, moment = waiting()
-    assert foresee(run.state, "/gang", machines, UNRESTRICTED, moment).starts == ()
+    assert estimate_start(run.state, "/gang", machines, UNRESTRICTED, moment).starts == ()
     both = [machines[0], replace(machines[1], takes_tasks=True)]
-    found = foresee(run.state, "/gang", both, UNRESTRICTED, moment)
+    found = estimate_start(run.state, "/gang", both, UNRESTRICTED, moment)
     assert {(start.host, start.linked) for start in found.starts} == {("h0", True), ("h1", True)}

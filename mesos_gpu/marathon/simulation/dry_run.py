@@ -11,7 +11,7 @@ from msgspec import Struct
 from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.model.deployment import Deployment
-from mesos_gpu.marathon.rehearsal.stage import End, Stage, Start
+from mesos_gpu.marathon.simulation.replica import End, Replica, Start
 from mesos_gpu.marathon.state.actions import Answer
 from mesos_gpu.marathon.state.events import Event, Moment
 from mesos_gpu.marathon.state.settings import Settings
@@ -32,7 +32,7 @@ class Wait(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class DryRun:
     """What would happen. `apps` are those that the change is about."""
 
     apps: tuple[str, ...]
@@ -56,41 +56,41 @@ class Rehearsal:
         return self.done and not (waiting | late) & set(self.apps)
 
 
-def rehearse(
+def dry_run(
     state: State,
     events: Sequence[Event],
     machines: Sequence[Machine],
     settings: Settings,
     moment: Moment,
     headroom: Mapping[Role, Mapping[str, int]] | None = None,
-) -> Rehearsal:
+) -> DryRun:
     """Return what would happen after these events. Raises what the decisions raise, then nothing would.
 
     `headroom` is what quotas leave to roles, in thousandths by name.
     """
-    stage = Stage(state, machines, settings, moment, headroom or {})
-    stage.settle_what_is_under_way()
+    replica = Replica(state, machines, settings, moment, headroom or {})
+    replica.settle_what_is_under_way()
     apps: set[str] = set()
     deployments: list[Deployment] = []
     for event in events:
-        known = set(stage.state.waiting.values())
-        for action in stage.tell(event):
+        known = set(replica.state.waiting.values())
+        for action in replica.tell(event):
             if isinstance(action, Answer) and action.deployment is not None:
                 deployments.append(action.deployment)
                 apps |= set(action.deployment.apps)
         if not deployments:  # a run of a job has none
-            apps |= set(stage.state.waiting.values()) - known
-    stage.play()
-    final = stage.state
-    return Rehearsal(
+            apps |= set(replica.state.waiting.values()) - known
+    replica.play()
+    final = replica.state
+    return DryRun(
         apps=tuple(sorted(apps)),
         steps=tuple(tuple((w.value, app) for w, app in step.actions) for each in deployments for step in each.steps),
-        starts=tuple(stage.starts),
-        ends=tuple(stage.ends),
-        suspends=tuple(stage.suspends),
-        waits=tuple(_waits(final, stage.machines.values())),
+        starts=tuple(replica.starts),
+        ends=tuple(replica.ends),
+        suspends=tuple(replica.suspends),
+        waits=tuple(_waits(final, replica.machines.values())),
         done=not any(each.id in final.deployments for each in deployments),
-        machines=tuple(stage.machines.values()),
+        machines=tuple(replica.machines.values()),
     )
 
 

@@ -1,7 +1,7 @@
 """The smallest change that would start an app that waits in order: a gang, or one that priorities are about. Pure.
 
 Changes are one or two steps (steps.py), smallest first by `why.change.Change.measure`; each is played on a copy of the
-state by the very functions that decide (scene.py). docs/do/plan.md says it in words.
+state by the very functions that decide (scenario.py). docs/do/plan.md says it in words.
 """
 
 from __future__ import annotations
@@ -9,65 +9,59 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from fractions import Fraction
+from typing import Any
 
 from mesos_gpu.marathon.matching.machines import of_quota
 from mesos_gpu.marathon.model.instances import Instance
-from mesos_gpu.marathon.rehearsal.scene import Node, Scene
-from mesos_gpu.marathon.rehearsal.stage import End
-from mesos_gpu.marathon.rehearsal.steps import machines, steps
+from mesos_gpu.marathon.simulation.candidate_steps import machines, steps
+from mesos_gpu.marathon.simulation.replica import End
+from mesos_gpu.marathon.simulation.scenario import Node, Scenario
 from mesos_gpu.marathon.why.change import KINDS, Change, Step, after_step
+from mesos_gpu.marathon.why.search import smallest_of
 
 BEFORE_MACHINES = ("reactivate", "label", "priority", "quota", "drop")
 """Two of these and more, and machines are added: the only changes of more than two steps."""
+_STEPS = 2
+"""So many steps are tried together, beside those before machines."""
 MOST_PLAYED = 12_000
 """For one answer so many machines are offered at most, in all that is played; then the best so far counts. LEAST_PLAYED
 changes are looked at in any case."""
 LEAST_PLAYED = 60
 
 
-def advise(scene: Scene, app_id: str) -> Change | None:
+def advise(scenario: Scenario, app_id: str) -> Change | None:
     """Return the smallest change after which one more instance of an app starts, of a gang all of its members.
 
     None for an app that does not wait in order, or that starts anyway, and where no change of so few steps helps.
     """
-    state = scene.state
+    state = scenario.state
     spec = state.app(app_id)
     if spec is None or app_id not in state.waiting.values() or any(spec.shares) or spec.resident:
         return None
-    first = Node.first(scene, app_id)
+    first = Node.first(scenario, app_id)
     # A gang whose role's quota is short is not even looked at there, and waits in order all the same.
-    in_order = app_id in first.stage.state.places or spec.ordered
+    in_order = app_id in first.replica.state.places or spec.ordered
     return _Search(first).found() if in_order and not first.starts else None
 
 
 class _Search:
-    """What was played so far, and the smallest change of it."""
+    """What was played so far."""
 
     def __init__(self, first: Node) -> None:
         self._first = first
-        self._ended = {end.instance for end in first.stage.ends}
-        self._left = max(LEAST_PLAYED, MOST_PLAYED // max(1, len(first.stage.machines)))
-        self._best: Change | None = None
+        self._ended = {end.instance for end in first.replica.ends}
+        self._left = max(LEAST_PLAYED, MOST_PLAYED // max(1, len(first.replica.machines)))
         self._nodes: dict[tuple[Hashable, ...], Node | None] = {}
 
     def found(self) -> Change | None:
-        first = self._first
-        if self._try((first, step) for step in steps(first)):
-            return self._best
-        once = [node for step in steps(first) if (node := self._after(first, step)) is not None]
-        if self._try((node, step) for node in once for step in steps(node) if _is_later(node, step)):
-            return self._best
-        self._try((first, step) for step in machines(first))
-        if not self._try((node, step) for node in once for step in machines(node)):
-            some = [node for node in once if node.steps[-1].kind in BEFORE_MACHINES]
-            while some and not self._best:
-                ways = [(node, step) for node in some for step in steps(node) if _is_later(node, step)]
-                more = [self._after(node, step) for node, step in ways if step.kind in BEFORE_MACHINES]
-                some = [node for node in more if node is not None]
-                self._try((node, step) for node in some for step in machines(node))
-        return self._best
+        """Return the smallest change of two steps, or of machines and a step before; else of more such steps."""
+        for long in (False, True):
+            change = smallest_of([_Way(self, self._first, long)], self._left + len(self._nodes))
+            if change is not None:
+                return change
+        return None
 
-    def _after(self, node: Node, step: Step) -> Node | None:
+    def after(self, node: Node, step: Step) -> Node | None:
         """Play a step, unless too much was played; each is played once."""
         key = tuple(map(_key, (*node.steps, step)))
         if key not in self._nodes and self._left > 0:
@@ -75,35 +69,12 @@ class _Search:
             self._nodes[key] = node.after(step)
         return self._nodes.get(key)
 
-    def _try(self, ways: Iterable[tuple[Node, Step]]) -> bool:
-        """Play what is more by one step, the least first, until nothing smaller than the best can come.
-
-        Return whether there is a best.
-        """
-        rooms: dict[int, _Room] = {}
-        able: list[tuple[Change, Node, Step]] = []
-        for node, step in ways:
-            if id(node) not in rooms:
-                rooms[id(node)] = _Room(node)
-            if rooms[id(node)].could_start(step):
-                able.append((Change((*node.steps, step), ""), node, step))
-        able.sort(key=lambda way: way[0].order)
-        for least, node, step in able:
-            if self._best is not None and self._best.measure <= least.measure:
-                break
-            after = self._after(node, step)
-            if after is not None and after.starts:
-                change = self._measured(after)
-                if self._best is None or change.order < self._best.order:
-                    self._best = change
-        return self._best is not None
-
-    def _measured(self, node: Node) -> Change:
+    def measured(self, node: Node) -> Change:
         """Return the change with what ends by it that no step names."""
         scaled = {step.target for step in node.steps if step.kind == "scale"}
         ended = {step.target for step in node.steps if step.kind == "end"}
-        beside = [end for end in _new(node.stage.ends, self._ended) if end.app not in scaled]
-        state, lost = node.scene.state, Fraction(0)
+        beside = [end for end in _new(node.replica.ends, self._ended) if end.app not in scaled]
+        state, lost = node.scenario.state, Fraction(0)
         others = []
         for end in beside:
             instance = state.instances.get(end.instance)
@@ -122,6 +93,48 @@ class _Search:
         return Change(node.steps, ", ".join(node.where), len(others), lost, tuple(node.given))
 
 
+class _Way:
+    """A node as the search takes it. `long`: more than two steps may come before machines are added."""
+
+    def __init__(self, search: _Search, node: Node, long: bool) -> None:
+        self._search, self._node, self._long = search, node, long
+
+    @property
+    def starts(self) -> bool:
+        """Return whether one more instance, or gang, starts."""
+        return self._node.starts
+
+    @property
+    def change(self) -> Change:
+        """Return the steps, and what ends by them."""
+        return self._search.measured(self._node)
+
+    def after(self, step: Step) -> _Way | None:
+        """Return it after one more step; None for a step that is refused, and when too much was played."""
+        node = self._search.after(self._node, step)
+        return None if node is None else _Way(self._search, node, self._long)
+
+    def following(self) -> Iterator[tuple[tuple[Any, ...], Step]]:
+        """Yield the steps that may follow, each with an order that no change that begins so is below."""
+        done, room = self._node.steps, _Room(self._node)
+        if any(step.kind == "add" for step in done):
+            return
+        for step in steps(self._node):
+            chain = (*done, step)
+            if done and not _is_later(self._node, step):
+                continue
+            machines_next = self._long and all(one.kind in BEFORE_MACHINES for one in chain)
+            order = Change(chain, "").order
+            if len(chain) <= _STEPS and (len(chain) < _STEPS or room.could_start(step)):
+                yield order if room.could_start(step) else (order[0], order[1] + 1, *order[2:]), step
+            elif machines_next:
+                yield (1, order[1] + 1, *order[2:]), step
+        if len(done) < _STEPS or (self._long and all(one.kind in BEFORE_MACHINES for one in done)):
+            for step in machines(self._node):
+                if room.could_start(step):
+                    yield Change((*done, step), "").order, step
+
+
 class _Room:
     """What each machine has after some steps if all gives way that may: an upper bound, before a step is played.
 
@@ -130,10 +143,10 @@ class _Room:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        machines, state = node.stage.machines.values(), node.stage.state
+        machines, state = node.replica.machines.values(), node.replica.state
         self._shut = {str(machine.id) for machine in machines if not machine.takes_tasks}
         self._free = {str(machine.id): Counter({n: machine.free.milli(n) for n in node.asked}) for machine in machines}
-        self._quota: Counter[str] = Counter(node.stage.headroom.get(node.role, {}))
+        self._quota: Counter[str] = Counter(node.replica.headroom.get(node.role, {}))
         """What the quota of the role leaves, with what its tasks that may give way would give back."""
         self._of_app: dict[str, list[Instance]] = {}
         for instance in state.instances.values():
@@ -158,7 +171,7 @@ class _Room:
         elif step.kind == "end":
             for amounts in (quota, *free.values()):
                 amounts.update(step.amounts)
-        limited = self._node.stage.headroom.get(self._node.role, {})
+        limited = self._node.replica.headroom.get(self._node.role, {})
         size, asked = spec.gang_size, spec.asked
         if step.kind != "quota" and any(quota[name] < asked[name] * size for name in asked if name in limited):
             return False
@@ -172,7 +185,7 @@ class _Room:
         return step.kind == "add" or sum(count if together else min(1, count) for count in counts) >= size
 
     def _give(self, free: dict[str, Counter[str]], quota: Counter[str], instance: Instance) -> None:
-        spec = self._node.stage.state.spec_of(instance)
+        spec = self._node.replica.state.spec_of(instance)
         if instance.task is None or spec is None:
             return
         if str(instance.task.agent_id) in free:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mesos_gpu.marathon.api.plan import shown
 from mesos_gpu.marathon.matching.machines import Machine
-from mesos_gpu.marathon.rehearsal.rehearsing import Rehearsal, rehearse
+from mesos_gpu.marathon.simulation.dry_run import DryRun, dry_run
 from mesos_gpu.marathon.state.events import Event, PutApps, RemoveApp
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resources import Resources
@@ -26,8 +26,8 @@ def machine(free: str, used: str, *, shared: bool = False) -> Machine:
     return Machine(AgentId("S1"), "h1", parsed, Resources.parse(used), attributes=CARDS if shared else ())
 
 
-def plan(run: Run, at: Machine, *events: Event) -> Rehearsal:
-    return rehearse(run.state, events, [at], SHARED, run.moment)
+def plan(run: Run, at: Machine, *events: Event) -> DryRun:
+    return dry_run(run.state, events, [at], SHARED, run.moment)
 
 
 def whole(cheap: dict[str, Any] = CHEAP) -> Run:
