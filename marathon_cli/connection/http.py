@@ -6,12 +6,14 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urldefrag, urljoin
+from urllib.parse import quote, urldefrag, urljoin, urlsplit, urlunsplit
 
 from marathon_cli.connection.access import IN_URLS, Access, Address, NoAnswer, addresses, origin, proxy_for
 from mesos_gpu.errors import ProtocolError, Refused, Unavailable
 
 if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
     from marathon_cli.connection.transport import Answer
 
 MAX_REDIRECTS = 5
@@ -58,11 +60,11 @@ class HttpClient:
         query: Mapping[str, Any] | None = None,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
-        read_s: float = _USUAL,
+        read_s: float | None = _USUAL,
     ) -> Answer:
         """Return the server's answer, whatever its status. Raises Unavailable when there is none.
 
-        `read_s`: for how long it may keep silent; the usual time, when nothing is said.
+        `read_s`: for how long it may keep silent, None without end; the usual time, when nothing is said.
         """
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         sent = {"Accept": "application/json"}
@@ -124,6 +126,61 @@ class HttpClient:
         except NoAnswer as error:
             raise self._silent(str(error)) from None
 
+    def records(self, path: str, *, headers: Mapping[str, str], data: bytes, read_s: float | None = _USUAL) -> Answer:
+        """Return an answer of any status to a POST, on its own connection; its body may continue for days.
+
+        `read_s`: how long its head may take, None without end. Raises Unavailable.
+        """
+        self._refuse_tls_within_tls()
+        try:
+            answer = self._follow(
+                self._addresses[self._now],
+                "POST",
+                path,
+                headers=headers,
+                data=data,
+                read_s=read_s,
+                stream=True,
+                tunnel=True,
+            )
+        except NoAnswer as error:
+            raise self._silent(str(error)) from None
+        if answer.ok:
+            answer.wait_without_end()
+        return answer
+
+    def begin(self, path: str, *, headers: Mapping[str, str]) -> HTTPConnection:
+        """Return a connection on which the head of a POST was sent; its body follows on the socket.
+
+        Raises Unavailable.
+        """
+        from http.client import HTTPException
+
+        from marathon_cli.connection.transport import reason, wait_without_end
+
+        self._refuse_tls_within_tls()
+        access, who = self.access, self.access.authorization
+        try:
+            made = self._transport.connected(self.url, proxy_for(self.url, access, os.environ), tunnel=True)
+        except NoAnswer as error:
+            raise self._silent(str(error)) from None
+        try:
+            made.putrequest("POST", urlsplit(self.url).path + path)
+            for name, value in {**({} if who is None else {"Authorization": who}), **headers}.items():
+                made.putheader(name, value)
+            made.endheaders()
+            wait_without_end(made.sock)
+        except (OSError, HTTPException) as error:
+            made.close()
+            raise self._silent(reason(error)) from None
+        return made
+
+    def _refuse_tls_within_tls(self) -> None:
+        # TLS within TLS has no socket of its own, which could be waited for or cut.
+        proxy = proxy_for(self.url, self.access, os.environ)
+        if proxy is not None and (urlsplit(self.url).scheme, urlsplit(proxy).scheme) == ("https", "https"):
+            raise Unavailable(f"{self.url} cannot be used like this through a proxy that speaks TLS itself")
+
     def read(self, answer: Answer) -> Any:
         """Return the JSON of an answer. Raises ProtocolError when it is none."""
         try:
@@ -150,6 +207,7 @@ class HttpClient:
         data: bytes | None = None,
         read_s: float | None = _USUAL,
         stream: bool = False,
+        tunnel: bool = False,
     ) -> Answer:
         """Send a request, and again to wherever the answer leads."""
         url, patience = address.url + path, self._access.read_s if read_s == _USUAL else read_s
@@ -159,7 +217,15 @@ class HttpClient:
             sent = {**(headers or {}), **({} if who is None else {"Authorization": who})}
             proxy = proxy_for(url, self._access, os.environ)
             answer = self._transport.request(
-                method, url, query=query, headers=sent, data=data, read_s=patience, proxy=proxy, stream=stream
+                method,
+                url,
+                query=query,
+                headers=sent,
+                data=data,
+                read_s=patience,
+                proxy=proxy,
+                stream=stream,
+                tunnel=tunnel,
             )
             target = answer.headers.get("Location")
             if target is None or not (_REDIRECTS.get(answer.status_code, False) or _leads(answer, method)):
@@ -176,6 +242,16 @@ class HttpClient:
     def _silent(self, reason: str) -> Unavailable:
         where = self.url if len(self._addresses) == 1 else ", ".join(one.url for one in self._addresses)
         return Unavailable(f"no {self.what} answers at {where}: {reason}{'. ' if self.advice else ''}{self.advice}")
+
+
+def fetch(url: str) -> Answer:
+    """Return the answer to a GET of one URL, with the same proxies and redirects. Raises Unavailable, BadInput."""
+    parts = urlsplit(url)
+    client = HttpClient(f"{parts.scheme}://{parts.netloc}", what="server")
+    try:
+        return client.ask("GET", urlunsplit(("", "", parts.path or "/", parts.query, "")), headers={"Accept": "*/*"})
+    finally:
+        client.close()
 
 
 def _leads(answer: Answer, method: str) -> bool:

@@ -88,6 +88,7 @@ def _pem_file(path: Path, option: str) -> Path:
 
 
 PIECE = 64 * 1024
+_KEEPALIVE_S = 30
 _SAFE = ("GET", "HEAD")
 _BROKEN = (OSError, http.client.HTTPException)
 
@@ -160,6 +161,10 @@ class Answer:
         """End the connection under whoever reads the answer, from any thread: no more comes."""
         self._lent.cut()
 
+    def wait_without_end(self) -> None:
+        """Wait for the rest of the body however long it takes; the kernel detects a server that is gone."""
+        self._lent.wait_without_end()
+
     def _raw(self) -> Iterator[bytes]:
         left = self._response.length
         try:
@@ -211,22 +216,24 @@ class Transport:
         read_s: float | None,
         proxy: str | None,
         stream: bool,
+        tunnel: bool = False,
     ) -> Answer:
         """Send a request and return the answer; with `stream`, when its head is here, and the body is to be read.
 
-        `read_s` is how long the server may be silent, None without end. Raises NoAnswer, BadInput (files for TLS).
+        `read_s` is how long the server may be silent, None without end. `tunnel`: a proxy passes bytes on and reads no
+        request, with TLS or without, and the connection is used once. Raises NoAnswer, BadInput (files for TLS).
         """
         target = _target(url, query)
         sent = {"Accept": "*/*", "User-Agent": "mesos-gpu", **headers}
         sent.setdefault("Accept-Encoding", "identity" if stream else "gzip")
-        key = (*origin(url), proxy)
+        key = (*origin(url), proxy, tunnel)
         line = target
-        if proxy is not None and urlsplit(url).scheme == "http":
+        if proxy is not None and urlsplit(url).scheme == "http" and not tunnel:
             line = f"{url.partition('://')[0]}://{urlsplit(url).netloc.rpartition('@')[2]}{target}"
             sent |= proxy_login(proxy)
         kept = self._kept(key)
         while True:
-            lent = _Lent(self, key, kept or self._connected(url, proxy), read_s)
+            lent = _Lent(self, key, kept or self.connected(url, proxy, tunnel=tunnel), read_s)
             try:
                 response = lent.exchange(method, line, data, sent)
             except _BROKEN as error:
@@ -250,7 +257,7 @@ class Transport:
 
     def keep(self, key: tuple[object, ...], connection: http.client.HTTPConnection) -> None:
         """Keep a connection for the next request, or close it if there will be none."""
-        if self._closed:
+        if self._closed or key[-1]:  # a tunnel
             connection.close()
             return
         self._idle.setdefault(key, []).append(connection)
@@ -269,8 +276,9 @@ class Transport:
             connection.close()
         return None
 
-    def _connected(self, url: str, proxy: str | None) -> http.client.HTTPConnection:
-        made = connection(url, self._access, proxy, tunnel=urlsplit(url).scheme == "https")
+    def connected(self, url: str, proxy: str | None, *, tunnel: bool) -> http.client.HTTPConnection:
+        """Return a new connection to a server. Raises NoAnswer, BadInput (files for TLS)."""
+        made = connection(url, self._access, proxy, tunnel=tunnel or urlsplit(url).scheme == "https")
         try:
             made.connect()
         except (*_BROKEN, UnicodeError) as error:  # a host name may be none
@@ -314,6 +322,10 @@ class _Lent:
         else:
             used.close()
 
+    def wait_without_end(self) -> None:
+        """Set no limit for how long the server may be silent."""
+        wait_without_end(self._socket)
+
     def cut(self) -> None:
         """End the connection, whoever uses it."""
         try:
@@ -350,6 +362,15 @@ def connection(url: str, access: Access, proxy: str | None, *, tunnel: bool) -> 
     made.default_port = 443 if scheme == "https" else 80
     made.set_tunnel(host, port, headers=proxy_login(proxy))
     return made
+
+
+def wait_without_end(connected: socket.socket) -> None:
+    """Set no time limit on a connection; keepalive probes detect a peer that is gone."""
+    connected.settimeout(None)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, seconds in (("TCP_KEEPIDLE", _KEEPALIVE_S), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds)
 
 
 def proxy_login(proxy: str) -> dict[str, str]:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _NO_NUMBER = re.compile(r"-?(?:NaN|Infinity)\b")
 _WIDTH = 100
-_FETCH_S = (5.0, 60.0)
-"""How long to wait for a connection, and for an answer, when a definition is at a URL."""
 _GROUP_KEYS = ("id", "apps", "pods", "groups", "dependencies", "enforceRole", "scaleBy", "version")
 
 
@@ -181,12 +179,12 @@ def report(source: Source, problems: Sequence[Problem], *, by: str = "") -> str:
 
 
 def _fetched(url: str) -> Source:
-    import requests
+    from marathon_cli.connection.http import fetch
 
     try:
-        answer = requests.get(url, timeout=_FETCH_S)
-    except requests.RequestException as error:
-        raise Unavailable(f"{url}: cannot be fetched: {error.__class__.__name__}") from None
+        answer = fetch(url)
+    except Unavailable as error:
+        raise Unavailable(f"{url}: cannot be fetched: {error}") from None
     if not answer.ok:
         raise BadInput(f"{url}: cannot be fetched: {answer.status_code} {answer.reason}")
     try:

@@ -13,9 +13,10 @@ from marathon_cli.commands.app import APP
 from marathon_cli.commands.group import GROUP as GROUPS
 from marathon_cli.document.check import Source, parse, read_source, report
 from marathon_cli.document.yaml_text import read_yaml, write_yaml
-from mesos_gpu.errors import BadInput, Problem
+from mesos_gpu.errors import BadInput, Problem, Unavailable
 from mesos_gpu.marathon.definitions.app import AppRules
 from tests.support.golden import Golden
+from tests.support.marathon_cli.scripted_server import Answer, scripted_server
 
 
 def refused(text: str, rules: AppRules | None = None) -> str:
@@ -258,3 +259,25 @@ def test_what_is_no_group_is_refused(document: Any) -> None:
     source = Source("g.json", json.dumps(document))
     with pytest.raises(BadInput):
         GROUPS.check(source, document, AppRules())
+
+
+def test_a_definition_at_a_url_is_fetched_and_redirects_are_followed() -> None:
+    with scripted_server() as server:
+        server.on("GET", "/apps/a.yaml", Answer(200, b"id: a\n"))
+        server.on("GET", "/latest", Answer(302, b"", {"Location": "/apps/a.yaml"}))
+        url = server.url.replace("://", "://ann:secret@")
+        assert read_source(f"{url}/latest?version=2").text == "id: a\n"
+        first = server.requests[0]
+        assert (first.path, first.query) == ("/latest", {"version": "2"})
+        assert first.headers["Authorization"].startswith("Basic ")
+
+
+def test_a_url_that_has_no_definition_is_refused() -> None:
+    with scripted_server() as server:
+        server.on("GET", "/bytes", Answer(200, b"\xff\xfe"))
+        for path in ("/none", "/bytes"):
+            with pytest.raises(BadInput, match=path):
+                read_source(server.url + path)
+        gone = server.url
+    with pytest.raises(Unavailable, match=r"/a\.json"):
+        read_source(f"{gone}/a.json")
