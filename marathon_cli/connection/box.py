@@ -93,11 +93,9 @@ def _enter(control: str) -> str:
 
     Raises OSError, ValueError, LookupError.
     """
-    import socket  # for members of a group alone
+    from mesos_gpu.base.linux.sockets import connect  # for members of a group alone
 
-    with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(_ENTER_S)
-        line.connect(control)
+    with connect(Path(control), timeout_s=_ENTER_S) as line:
         line.sendall(b'{"ask": "enter"}\n')
         with line.makefile("rb") as answers:
             answer = _read(answers.readline())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from mesos_gpu.base.linux import sockets
 
 ANSWER_S = 5.0
 
@@ -84,14 +85,7 @@ class Cards:
 
 def connect(path: Path) -> socket.socket:
     """Return a connection to who listens at a path of any length. Raises CardsSilent."""
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-        try:
-            made.connect(f"/proc/self/fd/{folder}/{path.name}")
-        finally:
-            os.close(folder)
+        return sockets.connect(path)
     except OSError as error:
-        made.close()
         raise CardsSilent(f"no simulated cards answer at {path}: {error}") from error
-    return made

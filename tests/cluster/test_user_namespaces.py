@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.container.host.mounts import call, unmount
+from mesos_gpu.base.linux.libc import call
+from mesos_gpu.container.host.mounts import unmount
 from tests.support.container.waiting import until
 from tests.support.folders import open_folder
 from tests.support.ids import EACH, PLACES, first_of_ours

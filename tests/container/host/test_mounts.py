@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from mesos_gpu.base.linux.mounts import Mount, read_mounts
 from mesos_gpu.container.cgroups import hierarchies_v1
 from mesos_gpu.container.host import mounts as mounts_module
-from mesos_gpu.container.host.mounts import PINNED, Mount, enter_private_mounts, read_mounts
+from mesos_gpu.container.host.mounts import PINNED, enter_private_mounts
 
 TEXT = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
@@ -17,12 +18,6 @@ TEXT = """\
 33 30 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,release_agent=/lib/x,name=systemd
 34 22 0:40 / /mnt/a\\040b rw master:7 propagate_from:2 - overlay overlay rw,lowerdir=/a:/b
 """
-
-
-def test_mountinfo_is_read_with_blanks_in_paths_and_any_number_of_optional_fields() -> None:
-    mounts = read_mounts(TEXT)
-    assert mounts[0] == Mount("/", "ext4", ("rw", "discard"), shared=True)
-    assert mounts[-1] == Mount("/mnt/a b", "overlay", ("rw", "lowerdir=/a:/b"), shared=False)
 
 
 def test_controllers_that_share_a_hierarchy_have_the_same_mount() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.container.host.processes import Process, is_in_cgroup, pids_naming, read_start_time
+from mesos_gpu.base.linux.processes import start_time
+from mesos_gpu.container.host.processes import Process, is_in_cgroup, pids_naming
 from tests.support.shortages import no_descriptors
 
 
@@ -27,7 +28,7 @@ async def test_a_child_is_waited_for_and_reaped() -> None:
 
 
 def test_a_process_of_another_start_time_or_cgroup_is_not_it() -> None:
-    started = read_start_time(os.getpid())
+    started = start_time(os.getpid())
     assert started is not None
     assert Process.open(os.getpid(), start_time=started + 1) is None
     assert Process.open(os.getpid(), cgroup="/no/such/cgroup") is None
@@ -41,7 +42,7 @@ def test_a_process_that_is_gone_is_none() -> None:
     child = subprocess.Popen(["true"])
     child.wait()
     assert Process.open(child.pid) is None
-    assert read_start_time(child.pid) is None
+    assert start_time(child.pid) is None
     assert not is_in_cgroup(child.pid, "/")
 
 
