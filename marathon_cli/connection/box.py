@@ -93,12 +93,10 @@ def _enter(control: str) -> str:
 
     Raises OSError, ValueError, LookupError.
     """
-    from mesos_gpu.base.linux.sockets import connect  # for members of a group alone
+    from mesos_gpu.base.linux.sockets import LineConnection, connect  # for members of a group alone
 
-    with connect(Path(control), timeout_s=_ENTER_S) as line:
-        line.sendall(b'{"ask": "enter"}\n')
-        with line.makefile("rb") as answers:
-            answer = _read(answers.readline())
+    with LineConnection(connect(control, timeout_s=_ENTER_S)) as line:
+        answer = _read(line.ask(b'{"ask": "enter"}'))
     if "error" in answer:
         raise Unavailable(str(answer["error"]))
     return str(answer["marathon"])

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from mesos_gpu import errors
 from mesos_gpu.base.linux.peers import credentials_of
-from mesos_gpu.base.linux.sockets import EVERY_USER, ONLY_OWNER, connect, listen
+from mesos_gpu.base.linux.sockets import EVERY_USER, ONLY_OWNER, LineConnection, connect, listen
 from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
 from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.local.record import Records, is_alive
@@ -45,10 +45,8 @@ def ask(work_dir: Path, request: Mapping[str, Any]) -> dict[str, Any]:
     """
     path = socket_path(work_dir)
     try:
-        with connect(path, timeout_s=PATIENCE_S) as line:
-            line.sendall(json.dumps(request).encode() + b"\n")
-            with line.makefile("rb") as answers:
-                text = answers.readline()
+        with LineConnection(connect(path, timeout_s=PATIENCE_S)) as line:
+            text = line.ask(json.dumps(request).encode())
     except PermissionError:
         raise Unavailable(f"the box in {work_dir} is another user's; only its owner and root change it") from None
     except (FileNotFoundError, ConnectionRefusedError):
@@ -59,12 +57,11 @@ def ask(work_dir: Path, request: Mapping[str, Any]) -> dict[str, Any]:
             f"the box in {work_dir} is of an older version and cannot be asked; "
             "`mesos-gpu down --keep_tasks` and `mesos-gpu up` start it again"
         ) from None
+    except ConnectionResetError:
+        raise Unavailable(f"the box in {work_dir} ended before it answered; its log: {work_dir}/log") from None
     except OSError as error:
         raise Unavailable(f"the box in {work_dir} does not answer at {path}: {error}") from None
-    try:
-        answer = json.loads(text)
-    except ValueError:
-        raise Unavailable(f"the box in {work_dir} ended before it answered; its log: {work_dir}/log") from None
+    answer = json.loads(text)
     if "error" in answer:
         kind = answer.get("kind")
         raise getattr(errors, kind if kind in _KINDS else "Unavailable")(str(answer["error"]))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from mesos_gpu.base.linux.cgroups import processes_in
 from mesos_gpu.base.linux.processes import open_devices
-from mesos_gpu.base.linux.sockets import connect
+from mesos_gpu.base.linux.sockets import LineConnection, connect
 from mesos_gpu.sharing.ring import Reading
 
 ANSWER_S = 0.2
@@ -30,21 +29,15 @@ class SimulatedMeter:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._connection: socket.socket | None = None
+        self._connection: LineConnection | None = None
         self._last: dict[str, Reading] = {}
 
     def read(self, now_s: float, owner: str | None) -> Mapping[str, Reading]:
         """Return the card's own account, the last one known while it does not answer."""
         try:
             if self._connection is None:
-                self._connection = connect(Path(self._path), timeout_s=ANSWER_S)
-            self._connection.sendall(b"S\n")
-            answer = b""
-            while not answer.endswith(b"\n"):
-                part = self._connection.recv(65536)
-                if not part:
-                    raise ConnectionError("the card is gone")
-                answer += part
+                self._connection = LineConnection(connect(self._path, timeout_s=ANSWER_S))
+            answer = self._connection.ask(b"S")
             self._last = {
                 one: Reading(float(used_s), bool(opened), bool(waiting))
                 for one, (used_s, opened, waiting) in json.loads(answer).items()

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from mesos_gpu.agent.gpus.driver_thread import DriverThread
 from mesos_gpu.base.linux.cgroups import container_of_process
-from mesos_gpu.base.linux.sockets import connect
+from mesos_gpu.base.linux.sockets import LineConnection, connect
 from mesos_gpu.errors import DeviceError, MesosGpuError
 from mesos_gpu.gpu.device import CardMemory, Gpu
 from mesos_gpu.isolator.sharing import SharingIsolator
@@ -46,14 +46,8 @@ class SimulatedReader:
         if card not in self._sockets:
             return None
         try:
-            with connect(self._sockets[card], timeout_s=ANSWER_S) as asking:
-                asking.sendall(b"M\n")
-                answer = b""
-                while not answer.endswith(b"\n"):
-                    part = asking.recv(65536)
-                    if not part:
-                        return None
-                    answer += part
+            with LineConnection(connect(self._sockets[card], timeout_s=ANSWER_S)) as asking:
+                answer = asking.ask(b"M")
         except OSError:
             return None
         return {str(one): int(mib) for one, mib in json.loads(answer).items()}

@@ -1,4 +1,7 @@
-"""Unix domain sockets at paths of any length. The kernel accepts at most 107 bytes; folders can have longer names."""
+"""Unix domain sockets at paths of any length, and requests and answers of one line each.
+
+The kernel accepts paths of at most 107 bytes; folders can have longer names.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 
 EVERY_USER, ONLY_OWNER = 0o666, 0o600
 """Modes of sockets, which say who can connect."""
+_RECEIVE_BYTES = 1 << 16
 
 
 @contextmanager
@@ -55,3 +59,43 @@ def listen(path: Path, *, mode: int, backlog: int = 128, kind: int = socket.SOCK
         listener.close()
         raise
     return listener
+
+
+class LineConnection:
+    """Sends lines and receives lines over a connection; blocks for at most the timeout of the connection.
+
+    Methods raise OSError; ConnectionError if the other end has closed the connection.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self._received = b""
+
+    def __enter__(self) -> LineConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, request: bytes) -> bytes:
+        """Send a line, and return the next line."""
+        self.send(request)
+        return self.receive()
+
+    def send(self, line: bytes) -> None:
+        """Send a line, given without its end."""
+        self.connection.sendall(line + b"\n")
+
+    def receive(self) -> bytes:
+        """Return the next line, without its end."""
+        while b"\n" not in self._received:
+            data = self.connection.recv(_RECEIVE_BYTES)
+            if not data:
+                raise ConnectionResetError("the connection was closed before an answer came")
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        return line
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.base.linux.peers import credentials_of
-from mesos_gpu.base.linux.sockets import EVERY_USER, ONLY_OWNER, connect, listen, short_path
+from mesos_gpu.base.linux.sockets import EVERY_USER, ONLY_OWNER, LineConnection, connect, listen, short_path
 
 
 @pytest.fixture
@@ -78,3 +78,25 @@ def test_a_failure_leaves_no_descriptor(tmp_path: Path) -> None:
     with short_path(tmp_path / "x"):
         pass
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_lines_are_asked_and_answered_however_they_arrive() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs, LineConnection(ours) as lines:
+        theirs.sendall(b"one\ntw")
+        assert lines.ask(b"question") == b"one"
+        assert theirs.recv(100) == b"question\n"
+        theirs.sendall(b"o\nthree\n")
+        assert [lines.receive(), lines.receive()] == [b"two", b"three"]
+
+
+def test_an_answer_that_does_not_come_is_an_error() -> None:
+    ours, theirs = socket.socketpair()
+    with LineConnection(ours) as lines:
+        ours.settimeout(0.01)
+        with theirs:
+            theirs.sendall(b"half")
+            with pytest.raises(TimeoutError):
+                lines.receive()
+        with pytest.raises(ConnectionError):
+            lines.receive()
