@@ -93,14 +93,10 @@ def _enter(control: str) -> str:
 
     Raises OSError, ValueError, LookupError.
     """
-    import socket  # for members of a group alone
+    from mesos_gpu.base.linux.sockets import LineConnection, connect  # for members of a group alone
 
-    with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(_ENTER_S)
-        line.connect(control)
-        line.sendall(b'{"ask": "enter"}\n')
-        with line.makefile("rb") as answers:
-            answer = _read(answers.readline())
+    with LineConnection(connect(control, timeout_s=_ENTER_S)) as line:
+        answer = _read(line.ask(b'{"ask": "enter"}'))
     if "error" in answer:
         raise Unavailable(str(answer["error"]))
     return str(answer["marathon"])

@@ -55,7 +55,8 @@ from mesos_gpu.agent.running.images import AgentImages, open_images
 from mesos_gpu.agent.running.networks import open_networks
 from mesos_gpu.agent.running.shared_containers import SharedContainers
 from mesos_gpu.agent.views.pods import pods_shown
-from mesos_gpu.boot import read_boot_id
+from mesos_gpu.base.linux.cgroups import container_of_process
+from mesos_gpu.base.linux.processes import read_boot_id
 from mesos_gpu.container import Containerizer, enter_private_mounts, open_containerizer
 from mesos_gpu.container.life.id_claims import claimed
 from mesos_gpu.container.spec.requirements import DriverFacts
@@ -76,7 +77,6 @@ from mesos_gpu.process.browsers import protect
 from mesos_gpu.process.detector import Detector, open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.secure.tls import Tls, for_children
-from mesos_gpu.simulated.peers import owner_of
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         whole, isolator = _open_isolators(configuration, gpus, closing, rebooted=found.rebooted)
         images = open_images(configuration.images)
         containers = await _open_containers(configuration, gpus.driver, isolator, images)
-        whose = partial(owner_of, root=configuration.tasks.cgroups_root)
+        whose = partial(container_of_process, root=configuration.tasks.cgroups_root)
         care = open_care(configuration.gpus.retest_interval_s, gpus.driver, whole, isolator, checkpoints.meta, whose)
         endpoint = _endpoint(configuration, tls)
         desk = open_desk(configuration, whole, checkpoints)

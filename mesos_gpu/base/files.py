@@ -92,6 +92,9 @@ def link_whole(path: Path, target: str | Path) -> None:
 
 def hard_link_whole(path: Path, source: Path) -> None:
     """Make `path` another name of the file `source`, in the place of what had that name. Raises OSError."""
+    with suppress(FileNotFoundError):
+        if os.path.samestat(path.lstat(), source.stat()):
+            return  # rename(2) would do nothing, and leave both names
     with _renamed(path) as temporary:
         temporary.hardlink_to(source)
 
@@ -103,9 +106,10 @@ def _renamed(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.replace(path)
-    finally:
-        with suppress(OSError):  # also left by rename(2) if both were names of one file already
+    except BaseException:
+        with suppress(OSError):
             temporary.unlink(missing_ok=True)
+        raise
 
 
 def make_folders(folder: Path, mode: int = 0o777) -> list[Path]:

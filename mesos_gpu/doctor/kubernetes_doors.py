@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from mesos_gpu.base.linux.sockets import connect
 from mesos_gpu.doctor.facts import Door, RunningAgent
 
 KUBELET, OURS = "kubelet.sock", "mesos-gpu-*.sock"
@@ -55,9 +55,6 @@ def _problem(path: Path, so: str) -> str:
     """Return why nobody answers at a socket, and what follows (`so`); empty when somebody does."""
     if not path.exists():
         return f"it is not there: {so}"
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(_ANSWER_S)
-        with suppress(OSError):
-            probe.connect(str(path))
-            return ""
+    with suppress(OSError), connect(path, timeout_s=_ANSWER_S):
+        return ""
     return f"nobody answers at it: {so}"

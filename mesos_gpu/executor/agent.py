@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from mesos_gpu.base.linux import sockets
 from mesos_gpu.errors import ProtocolError, Unavailable
 from mesos_gpu.executor.http1 import Answer, post
 from mesos_gpu.mesos.ids import ExecutorId, FrameworkId
@@ -104,7 +104,7 @@ class Agent:
     def _connect(self) -> socket.socket:
         try:
             if self._socket_path is not None:
-                connection = _connect_to_file(self._socket_path)
+                connection = sockets.connect(self._socket_path, timeout_s=CONNECT_S)
             else:
                 connection = socket.create_connection(self._address, timeout=CONNECT_S)
         except OSError as error:
@@ -113,19 +113,3 @@ class Agent:
             connection = self._wrap(connection, self._address[0])
         connection.settimeout(None)
         return connection
-
-
-def _connect_to_file(path: str) -> socket.socket:
-    """Return a connection to a socket in the file system, however long its path is. Raises OSError."""
-    parent, _, name = path.rpartition("/")
-    folder = os.open(parent or "/", os.O_PATH | os.O_DIRECTORY)
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.settimeout(CONNECT_S)
-        connection.connect(f"/proc/self/fd/{folder}/{name}")
-    except BaseException:
-        connection.close()
-        raise
-    finally:
-        os.close(folder)
-    return connection

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import logging
 import os
@@ -12,7 +11,8 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from mesos_gpu.boot import read_boot_id
+from mesos_gpu.base.linux import libc
+from mesos_gpu.base.linux.processes import read_boot_id
 from mesos_gpu.errors import Conflict, ImageError
 from mesos_gpu.file_locks import locked
 from mesos_gpu.images.records import LayerRecord, load_layer, save_layer
@@ -121,8 +121,7 @@ class Folders:
         """Make all that is there outlast a power failure; may take seconds. Raises OSError."""
         descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
-                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            libc.sync_file_system(descriptor)
         finally:
             os.close(descriptor)
 

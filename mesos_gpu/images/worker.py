@@ -7,7 +7,6 @@ imports little: json and not msgspec, no pathlib, zstd for a layer of it alone, 
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import resource
@@ -15,17 +14,17 @@ import signal
 import sys
 from dataclasses import asdict
 
+from mesos_gpu.base.linux import libc
 from mesos_gpu.errors import ImageError
 from mesos_gpu.images.layers import extract_layer
 from mesos_gpu.images.unpacked import Answer, Job, LayerLimits
 
 MAX_MEMORY = 1 << 30
-_PR_SET_PDEATHSIG = 1
 
 
 def main(parent: int) -> None:
     """Work until stdin ends, or until the process `parent` is gone."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    libc.end_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the agent, which ends us

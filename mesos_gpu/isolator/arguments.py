@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.gpu.device import Gpu
@@ -12,6 +13,7 @@ from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share
 
+T = TypeVar("T")
 MAX_ID_BYTES = 240
 """The file name of a record contains the container id, and file names are limited to 255 bytes."""
 
@@ -46,38 +48,31 @@ def gpu_count_of(container_id: ContainerId, gpus: object) -> int:
 
 def gpus_of(values: object) -> frozenset[Gpu]:
     """Return a collection of GPUs as a set. Raises BadInput."""
-    gpus = _items(values, "GPUs")
-    for gpu in gpus:
-        if not isinstance(gpu, Gpu):
-            raise BadInput(f"each GPU must be a Gpu object from a driver, not {_described(gpu)}")
-    return frozenset(gpu for gpu in gpus if isinstance(gpu, Gpu))
+    return frozenset(_each(values, Gpu, "GPUs", "each GPU must be a Gpu object from a driver"))
 
 
 def lost_gpus_of(values: object) -> frozenset[HeldGpu]:
     """Return a collection of GPUs as they were recorded, as a set. Raises BadInput."""
-    gpus = _items(values, "lost GPUs")
-    for gpu in gpus:
-        if not isinstance(gpu, HeldGpu):
-            raise BadInput(f"each lost GPU must be a HeldGpu, not {_described(gpu)}")
-    return frozenset(gpu for gpu in gpus if isinstance(gpu, HeldGpu))
+    return frozenset(_each(values, HeldGpu, "lost GPUs", "each lost GPU must be a HeldGpu"))
 
 
 def rules_of(values: object) -> tuple[DeviceRule, ...]:
     """Return rules of devices, in order. Raises BadInput."""
-    rules = _items(values, "device rules")
-    for rule in rules:
-        if not isinstance(rule, DeviceRule):
-            raise BadInput(f"each device rule must be a DeviceRule, not {_described(rule)}")
-    return tuple(rule for rule in rules if isinstance(rule, DeviceRule))
+    return _each(values, DeviceRule, "device rules", "each device rule must be a DeviceRule")
 
 
 def texts_of(values: object, what: str) -> frozenset[str]:
     """Return a collection of strings as a set. Raises BadInput, also for one string: it would be read as letters."""
-    texts = _items(values, what)
-    for text in texts:
-        if not isinstance(text, str):
-            raise BadInput(f"{what} must be strings, not {_described(text)}")
-    return frozenset(text for text in texts if isinstance(text, str))
+    return frozenset(_each(values, str, what, f"{what} must be strings"))
+
+
+def _each(values: object, kind: type[T], what: str, rule: str) -> tuple[T, ...]:
+    """Return the items of a collection, which must all be of one type. Raises BadInput with the `rule`."""
+    items = _items(values, what)
+    for item in items:
+        if not isinstance(item, kind):
+            raise BadInput(f"{rule}, not {_described(item)}")
+    return tuple(item for item in items if isinstance(item, kind))
 
 
 def labels_of(container_id: ContainerId, values: object) -> Mapping[str, str]:
@@ -118,15 +113,12 @@ def share_of(value: object) -> Share:
 
 def parts_of(values: object) -> tuple[CardPart, ...]:
     """Return the parts of a share. Raises BadInput."""
-    parts = []
-    for part in _items(values, "parts of a share"):
-        if not isinstance(part, CardPart):
-            raise BadInput(f"each part of a share must be a CardPart, not {_described(part)}")
+    parts = _each(values, CardPart, "parts of a share", "each part of a share must be a CardPart")
+    for part in parts:
         for number in (part.card, part.mem_units, part.weight):
             if isinstance(number, bool) or not isinstance(number, int) or number < 0:
                 raise BadInput(f"the numbers of a CardPart must be non-negative integers, not {_described(number)}")
-        parts.append(part)
-    return tuple(parts)
+    return parts
 
 
 def _id_problem(text: str) -> str | None:

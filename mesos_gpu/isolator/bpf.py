@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mesos_gpu.base.linux import libc
 from mesos_gpu.errors import Unavailable
 
 _SYSCALLS = {"x86_64": 321, "aarch64": 280, "ppc64le": 361, "s390x": 351, "riscv64": 280}
@@ -19,8 +20,6 @@ _ALLOW_MULTI, _REPLACE = 2, 4
 _INSTRUCTION_BYTES, _LOG_BYTES, _MOST_PROGRAMS = 8, 1 << 16, 64
 _ATTRIBUTE_BYTES = 160
 """Longer than any attribute here; the kernel wants the rest zero."""
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
@@ -83,8 +82,4 @@ def _bpf(command: int, attribute: bytes) -> tuple[int, bytes]:
     if number is None:
         raise Unavailable(f"the number of bpf(2) on {platform.machine()} is not known here")
     buffer = ctypes.create_string_buffer(attribute, _ATTRIBUTE_BYTES)
-    result = _libc.syscall(ctypes.c_long(number), ctypes.c_int(command), buffer, ctypes.c_uint(_ATTRIBUTE_BYTES))
-    if result < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
-    return int(result), buffer.raw
+    return libc.syscall("bpf", number, command, buffer, _ATTRIBUTE_BYTES), buffer.raw

@@ -29,8 +29,8 @@ class Checkpoints:
     The first call locks the directory until `close` or the end of the process. Raises Conflict if another process or
     object has locked it, and in a process forked from this one. Thread-safe.
 
-    With a `boot_id` (`mesos_gpu.boot.read_boot_id`) the records are those of this run of the machine, in a folder of
-    that name: no container outlasts its machine, so none of them needs to outlast a power failure, and nobody waits
+    With a `boot_id` (`base.linux.processes.read_boot_id`) the records are those of this run of the machine, in a folder
+    of that name: no container outlasts its machine, so none of them needs to outlast a power failure, and nobody waits
     for the disk. Those of another run are gone with its containers, however much of them is still there.
     """
 

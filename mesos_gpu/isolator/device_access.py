@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from mesos_gpu.base.linux.cgroups import cgroups_of
+from mesos_gpu.base.linux.mounts import Mount, current_mounts
 from mesos_gpu.errors import ContainerError, NotFound, Unavailable
 from mesos_gpu.isolator import bpf
 from mesos_gpu.isolator.device_program import assemble
@@ -73,44 +75,32 @@ def find_device_access(pid: int) -> DeviceAccess:
 
     Raises NotFound when there is no such process, Unavailable when its cgroup is not mounted here or is the root one.
     """
-    try:
-        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
-    except (FileNotFoundError, ProcessLookupError):
-        raise NotFound(f"there is no process {pid}") from None
-    paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines)}
+    memberships = cgroups_of(pid)
+    if memberships is None:
+        raise NotFound(f"there is no process {pid}")
     v1, v2 = _mounts()
-    of_v1 = next((path for controllers, path in paths.items() if "devices" in controllers.split(",")), None)
+    of_v1 = next((one.path for one in memberships if "devices" in one.controllers), None)
+    of_v2 = next((one.path for one in memberships if not one.controllers), None)
     if v1 is not None and of_v1 is not None:
         return DevicesV1(_below(v1, of_v1, pid))
-    if v2 is not None and "" in paths:
-        return DevicesV2(_below(v2, paths[""], pid))
+    if v2 is not None and of_v2 is not None:
+        return DevicesV2(_below(v2, of_v2, pid))
     raise Unavailable("neither the v1 `devices` controller nor cgroup2 is mounted here")
 
 
-_Mount = tuple[str, Path]
-"""Which part of the hierarchy is mounted, and where."""
+def _mounts() -> tuple[Mount | None, Mount | None]:
+    """Return the mounts of the v1 `devices` hierarchy and of cgroup2."""
+    mounts = current_mounts()
+    # The last one of version 1: those before it can be hidden by it.
+    v1 = next((one for one in reversed(mounts) if one.kind == "cgroup" and "devices" in one.options), None)
+    return v1, next((one for one in mounts if one.kind == "cgroup2"), None)
 
 
-def _mounts() -> tuple[_Mount | None, _Mount | None]:
-    """Return the mounts of the v1 `devices` hierarchy and of cgroup2. proc(5), mountinfo."""
-    v1 = v2 = None
-    for line in Path("/proc/thread-self/mountinfo").read_text("latin-1").splitlines():
-        head, _, tail = line.partition(" - ")
-        root, place = head.split()[3:5]
-        kind, _, options = tail.split(" ", 2)
-        if kind == "cgroup" and "devices" in options.split(","):
-            v1 = (root, Path(place))
-        elif kind == "cgroup2" and v2 is None:
-            v2 = (root, Path(place))
-    return v1, v2
-
-
-def _below(mount: _Mount, path: str, pid: int) -> Path:
-    root, place = mount
-    inside = os.path.relpath(path, root)
-    folder = place / inside
+def _below(mount: Mount, path: str, pid: int) -> Path:
+    inside = os.path.relpath(path, mount.root)
+    folder = Path(mount.path) / inside
     if inside == ".":
         raise Unavailable(f"process {pid} is in the root cgroup, whose device policy is the machine's")
     if inside.startswith("..") or not folder.is_dir():
-        raise Unavailable(f"the cgroup {path} of process {pid} is not below {place}")
+        raise Unavailable(f"the cgroup {path} of process {pid} is not below {mount.path}")
     return folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -10,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from mesos_gpu.base.linux.cgroups import processes_in
+from mesos_gpu.base.linux.processes import open_devices
 from mesos_gpu.errors import ContainerError, NotFound
 from mesos_gpu.gpu.device import DeviceNode
 from mesos_gpu.isolator.access import BASE_RULES, rule_for
@@ -97,43 +98,8 @@ class RunningAccess:
             os.close(dev)
 
     def _open_devices(self) -> Iterator[int]:
-        for below, _, files in os.walk(self._access().folder, onerror=_unless_gone):
-            if "cgroup.procs" not in files:
-                continue
-            for pid in _members(Path(below)):
-                yield from _devices_of(pid)
-
-
-def _members(cgroup: Path) -> list[str]:
-    """Return the processes in a cgroup, or its threads where the kernel lists no other (threaded ones of version 2)."""
-    try:
-        return (cgroup / "cgroup.procs").read_text().split()
-    except OSError as error:
-        if error.errno != errno.EOPNOTSUPP:
-            _unless_gone(error)
-            return []
-        return (cgroup / "cgroup.threads").read_text().split()
-
-
-def _unless_gone(error: OSError) -> None:
-    """Raise what kept us from looking into a cgroup: what was not seen may be open."""
-    if error.errno not in (errno.ENOENT, errno.ENODEV):
-        raise error
-
-
-def _devices_of(pid: str) -> Iterator[int]:
-    """Yield the numbers of the character devices that a process has open."""
-    try:
-        descriptors = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 - names, not paths
-    except (FileNotFoundError, ProcessLookupError):
-        return
-    for descriptor in descriptors:
-        try:
-            status = os.stat(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH116
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if stat.S_ISCHR(status.st_mode):
-            yield status.st_rdev
+        for pid in processes_in(self._access().folder):
+            yield from open_devices(pid)
 
 
 def make_node(dev: int, node: DeviceNode) -> None:

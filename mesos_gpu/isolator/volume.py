@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import shutil
@@ -12,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mesos_gpu.base.files import hard_link_whole, link_whole, replacing, sync_folder, write_whole
+from mesos_gpu.base.linux import libc
+from mesos_gpu.base.linux.processes import all_pids
 from mesos_gpu.errors import Conflict, Unavailable, of_want
 from mesos_gpu.file_locks import hold, holder
 from mesos_gpu.gpu.device import GpuDriver
@@ -27,7 +28,6 @@ CONTAINER_PATH = "/usr/local/nvidia"
 
 _PREFIX, _ASIDE, _LOCK = "nvidia_", ".nvidia_", ".lock"
 _BUILD_S = 120.0
-_MS_NOSUID, _MS_NODEV = 2, 4
 _MUCH_MEMORY = 64 << 20
 _COPY_BYTES = 1 << 20
 
@@ -194,10 +194,10 @@ def _in_use(volume: Path) -> bool:
     processes cannot be looked at, for want of descriptors or memory.
     """
     mark = os.fsencode(f"{volume.parent.name}/{volume.name}")
-    for process in Path("/proc").glob("[0-9]*"):
+    for pid in all_pids():
         for name in ("mountinfo", "maps", "environ"):
             try:
-                if mark in (process / name).read_bytes():
+                if mark in Path(f"/proc/{pid}/{name}").read_bytes():
                     return True
             except OSError as error:
                 if of_want(error):
@@ -221,18 +221,11 @@ def _allow_execution(directory: Path, entries: Iterable[Entry]) -> None:
             *(directory, size >> 20),
         )
     try:
-        _mount_tmpfs(directory, size_mib=(size * 9 // 8 >> 20) + 1)
+        # Readable by all, executable, without devices and set-uid programs.
+        options = f"mode=755,size={(size * 9 // 8 >> 20) + 1}m"
+        libc.mount("tmpfs", directory, "tmpfs", libc.MS_NOSUID | libc.MS_NODEV, options)
     except OSError as error:
         raise Unavailable(
             f"{directory} is on a filesystem that forbids execution, and mounting another over it failed: "
             f"{error.strerror}; choose a --runtime_dir on a filesystem mounted without noexec"
         ) from error
-
-
-def _mount_tmpfs(path: Path, *, size_mib: int) -> None:
-    """Mount an empty tmpfs, readable by all, executable, without devices and set-uid programs. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    flags, options = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV), f"mode=755,size={size_mib}m".encode()
-    if libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", flags, options):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(path))

@@ -6,14 +6,14 @@ import asyncio
 import json
 import logging
 import os
-import socket
-import struct
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from mesos_gpu import errors
+from mesos_gpu.base.linux.peers import credentials_of
+from mesos_gpu.base.linux.sockets import EVERY_USER, ONLY_OWNER, LineConnection, connect, listen
 from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
 from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.local.record import Records, is_alive
@@ -27,7 +27,6 @@ MAX_CALLERS, LINE_S = 64, 10.0
 PATIENCE_S = 300.0
 """How long an answer is waited for: agents that start, or end their tasks first."""
 _KINDS = ("BadInput", "NotFound", "Conflict", "Unavailable")
-_PEER = "3i"
 ENTER = {"ask": "enter"}
 """What a member asks: to be let in."""
 Enter: TypeAlias = Callable[[int], Awaitable[Mapping[str, Any]]]
@@ -45,29 +44,24 @@ def ask(work_dir: Path, request: Mapping[str, Any]) -> dict[str, Any]:
     Raises what it raised, NotFound when no box runs there, and Unavailable when it is not ours or does not answer.
     """
     path = socket_path(work_dir)
-    with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(PATIENCE_S)
-        try:
-            line.connect(str(path))
-            line.sendall(json.dumps(request).encode() + b"\n")
-            with line.makefile("rb") as answers:
-                text = answers.readline()
-        except PermissionError:
-            raise Unavailable(f"the box in {work_dir} is another user's; only its owner and root change it") from None
-        except (FileNotFoundError, ConnectionRefusedError):
-            box = Records(work_dir).read()
-            if box is None or not is_alive(box.pid, box.started):
-                raise NotFound(f"no box runs in {work_dir}; `mesos-gpu up` starts one") from None
-            raise Unavailable(
-                f"the box in {work_dir} is of an older version and cannot be asked; "
-                "`mesos-gpu down --keep_tasks` and `mesos-gpu up` start it again"
-            ) from None
-        except OSError as error:
-            raise Unavailable(f"the box in {work_dir} does not answer at {path}: {error}") from None
     try:
-        answer = json.loads(text)
-    except ValueError:
+        with LineConnection(connect(path, timeout_s=PATIENCE_S)) as line:
+            text = line.ask(json.dumps(request).encode())
+    except PermissionError:
+        raise Unavailable(f"the box in {work_dir} is another user's; only its owner and root change it") from None
+    except (FileNotFoundError, ConnectionRefusedError):
+        box = Records(work_dir).read()
+        if box is None or not is_alive(box.pid, box.started):
+            raise NotFound(f"no box runs in {work_dir}; `mesos-gpu up` starts one") from None
+        raise Unavailable(
+            f"the box in {work_dir} is of an older version and cannot be asked; "
+            "`mesos-gpu down --keep_tasks` and `mesos-gpu up` start it again"
+        ) from None
+    except ConnectionResetError:
         raise Unavailable(f"the box in {work_dir} ended before it answered; its log: {work_dir}/log") from None
+    except OSError as error:
+        raise Unavailable(f"the box in {work_dir} does not answer at {path}: {error}") from None
+    answer = json.loads(text)
     if "error" in answer:
         kind = answer.get("kind")
         raise getattr(errors, kind if kind in _KINDS else "Unavailable")(str(answer["error"]))
@@ -87,13 +81,8 @@ class Control:
     async def open(self) -> None:
         """Begin to listen. Raises Unavailable."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.unlink(missing_ok=True)
-            before = os.umask(0o177 if self._enter is None else 0o111)
-            try:
-                self._server = await asyncio.start_unix_server(self._serve, str(self._path), limit=MAX_LINE)
-            finally:
-                os.umask(before)
+            listener = listen(self._path, mode=ONLY_OWNER if self._enter is None else EVERY_USER)
+            self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=MAX_LINE)
         except OSError as error:
             raise Unavailable(f"cannot listen at {self._path}: {error.strerror}") from None
 
@@ -125,7 +114,7 @@ class Control:
 
     async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Mapping[str, Any]:
         try:
-            user = peer_uid(writer.get_extra_info("socket"))
+            user = credentials_of(writer.get_extra_info("socket")).uid
             ours = user in (0, os.geteuid())
             request = json.loads(await (reader.readline() if ours else self._line(reader)))
             if not isinstance(request, dict):
@@ -143,9 +132,3 @@ class Control:
             except Exception:
                 log.exception("a request failed: %s", request.get("ask"))
                 return {"error": "the box's supervisor failed at this; its log says more", "kind": "Unavailable"}
-
-
-def peer_uid(connection: Any) -> int:
-    """Return the user of the program at the other end of a Unix socket, as the kernel noted it at connect (unix(7))."""
-    noted = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_PEER))
-    return int(struct.unpack(_PEER, noted)[1])

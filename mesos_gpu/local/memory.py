@@ -9,6 +9,8 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from mesos_gpu.base.linux.cgroups import read_cgroups
+
 ROOT = Path("/sys/fs/cgroup")
 _COUNT = "oom_kill"
 _UNLIMITED = 1 << 60
@@ -43,15 +45,11 @@ class MemoryWatch:
 
 def memory_cgroup(text: str, root: Path) -> Path | None:
     """Return the memory cgroup that a process' /proc/PID/cgroup names: of version 1 if memory is there, else of 2."""
-    unified = None
-    for line in text.splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if "memory" in controllers.split(","):
-            return root / "memory" / path.lstrip("/")
-        if number == "0" and not controllers:
-            unified = root / path.lstrip("/")
-    return unified
+    memberships = read_cgroups(text)
+    for one in memberships:
+        if "memory" in one.controllers:
+            return root / "memory" / one.path.lstrip("/")
+    return next((root / one.path.lstrip("/") for one in memberships if not one.controllers), None)
 
 
 def _kills(folder: Path | None) -> int:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mesos_gpu.base.linux.processes import read_status
 from mesos_gpu.container.cgroups import find_cgroups
 from mesos_gpu.errors import Conflict, NotFound, Unavailable
 from mesos_gpu.file_locks import locked
@@ -114,11 +115,10 @@ def _end_containers(work_dir: Path) -> None:
 def _description(pid: int) -> str:
     """Return the number, name and state of a process, such as `process 12 (python3, state D)`."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+        fields = read_status(pid)
     except OSError:
-        return f"process {pid}"
-    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-    return f"process {pid} ({fields['Name'].strip()}, state {fields['State'].split()[0]})"
+        fields = None
+    return f"process {pid}" if fields is None else f"process {pid} ({fields['Name']}, state {fields['State'][0]})"
 
 
 @contextmanager

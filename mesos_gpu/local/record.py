@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 
 from mesos_gpu.base.files import PUBLIC
+from mesos_gpu.base.linux.processes import running_start_time
 from mesos_gpu.base.records import Record
 from mesos_gpu.errors import Unavailable
 
@@ -181,16 +182,10 @@ def _may_run(path: Path) -> bool:
 
 
 def start_time(pid: int) -> int:
-    """Return the start time of a process in clock ticks since boot, 0 when there is no such process."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return 0
-    # The second field, the name, is in parentheses and may hold anything; field 22 is the 20th after it.
-    fields = stat.rpartition(b")")[2].split()
-    return 0 if fields[0] == b"Z" else int(fields[19])
+    """Return the start time of a process in clock ticks since boot, 0 if it does not run. Raises OSError."""
+    return running_start_time(pid) or 0
 
 
 def is_alive(pid: int, started: int) -> bool:
-    """Return whether the very process that was noted still runs."""
+    """Return whether the very process that was noted still runs. Raises OSError if that cannot be seen."""
     return started != 0 and start_time(pid) == started

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from aiohttp import web
 from msgspec import Struct
 
+from mesos_gpu.base.linux.sockets import EVERY_USER, listen
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos import libprocess
 from mesos_gpu.mesos.libprocess import Message, Pid
@@ -86,7 +86,9 @@ class Endpoint:
         scheme = "http" if self._tls is None else "https"
         return f"{scheme}://{self._advertise_ip}:{self._advertise_port or self.port}"
 
-    async def start(self, app: web.Application, socket_path: Path | None = None, *, socket_mode: int = 0o666) -> None:
+    async def start(
+        self, app: web.Application, socket_path: Path | None = None, *, socket_mode: int = EVERY_USER
+    ) -> None:
         """Listen, and serve `app` to whoever speaks HTTP; `socket_path` is a second way in, for this machine alone.
 
         There nothing is encrypted. By default whoever sees that file may use it, as every user of the machine may use
@@ -116,7 +118,7 @@ class Endpoint:
         if socket_path is not None:
             self._socket_path = socket_path
             try:
-                listening = _unix_socket(socket_path, socket_mode)
+                listening = listen(socket_path, mode=socket_mode)
                 listening.listen(BACKLOG)
                 self._plain.append(Listener(listening, lambda: self._front(http), self._connections))
             except OSError as error:
@@ -237,24 +239,6 @@ class Endpoint:
         local = self._locals.get(owner_id)
         if local is not None and local.on_exited is not None:
             local.on_exited(to)
-
-
-def _unix_socket(path: Path, mode: int) -> socket.socket:
-    """Return a socket at a path, in the place of what was left there. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        # The kernel takes no more than 107 characters for the place of a socket, and folders may be longer.
-        made.bind(f"/proc/self/fd/{folder}/{path.name}")
-        path.chmod(mode)
-    except BaseException:
-        made.close()
-        raise
-    finally:
-        os.close(folder)
-    return made
 
 
 def _why_no_port(ip: str, port: int, error: OSError) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import errno
 import gc
 import logging
@@ -17,6 +16,7 @@ import msgspec
 
 from mesos_gpu import __version__
 from mesos_gpu.base.files import PUBLIC, write_whole
+from mesos_gpu.base.linux import libc
 from mesos_gpu.errors import BadFlag, MesosGpuError
 from mesos_gpu.mesos.dcos.switches import read_config
 from mesos_gpu.mesos.flags import CommandLine, F, HelpAsked, parse_flags
@@ -155,6 +155,4 @@ def give_back_soon() -> None:
 
 def _give_back() -> None:
     gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's alone
-    if trim is not None:
-        trim(0)
+    libc.return_free_memory()

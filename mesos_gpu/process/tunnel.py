@@ -12,9 +12,9 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any, cast
 
+from mesos_gpu.base.linux.peers import uid_of_socket
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.leader import DEFAULT_MASTER_PORT, HostPort
 from mesos_gpu.process.detector import resolve
@@ -25,7 +25,6 @@ from mesos_gpu.process.secure.tls_context import tls_problem
 log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
-SOCKETS = Path("/proc/self/net/tcp")
 _NO_ROOM_PAUSE_S = 1.0
 _REFUSED_PAUSE_S = 0.25
 Owner = Callable[[tuple[str, int]], "int | None"]
@@ -110,7 +109,7 @@ class Tunnel:
 
     def __init__(self, tls: Tls, *, owner_of: Owner | None = None) -> None:
         """`owner_of` tells whose a socket of this machine is; by default the kernel is asked."""
-        self._tls, self._owner_of = tls, owner_of or socket_owner
+        self._tls, self._owner_of = tls, owner_of or uid_of_socket
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._ports: dict[str, socket.socket] = {}
@@ -178,14 +177,3 @@ class Tunnel:
             near.close()
         else:
             near.join(far)
-
-
-def socket_owner(address: tuple[str, int]) -> int | None:
-    """Return the user id of the IPv4 socket with this local address on this machine, None when there is none."""
-    ip, port = address[:2]
-    wanted = f"{int.from_bytes(socket.inet_aton(ip), 'little'):08X}:{port:04X}"
-    for line in SOCKETS.read_text(encoding="ascii").splitlines()[1:]:
-        fields = line.split()
-        if fields[1] == wanted:
-            return int(fields[7])
-    return None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from mesos_gpu.base.linux.cgroups import processes_in
+from mesos_gpu.base.linux.processes import open_devices
+from mesos_gpu.base.linux.sockets import LineConnection, connect
 from mesos_gpu.sharing.ring import Reading
 
 ANSWER_S = 0.2
@@ -28,23 +29,15 @@ class SimulatedMeter:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._connection: socket.socket | None = None
+        self._connection: LineConnection | None = None
         self._last: dict[str, Reading] = {}
 
     def read(self, now_s: float, owner: str | None) -> Mapping[str, Reading]:
         """Return the card's own account, the last one known while it does not answer."""
         try:
             if self._connection is None:
-                self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                self._connection.settimeout(ANSWER_S)
-                self._connection.connect(self._path)
-            self._connection.sendall(b"S\n")
-            answer = b""
-            while not answer.endswith(b"\n"):
-                part = self._connection.recv(65536)
-                if not part:
-                    raise ConnectionError("the card is gone")
-                answer += part
+                self._connection = LineConnection(connect(self._path, timeout_s=ANSWER_S))
+            answer = self._connection.ask(b"S")
             self._last = {
                 one: Reading(float(used_s), bool(opened), bool(waiting))
                 for one, (used_s, opened, waiting) in json.loads(answer).items()
@@ -75,7 +68,7 @@ class ClockMeter:
         """Return the sums of turns, and who has the node open, looked at once a second."""
         if self._looked_s is None or now_s - self._looked_s >= self.LOOK_S:
             self._looked_s = now_s
-            self._open = {one: _has_open(file, self._minor) for one, file in self._pids.items()}
+            self._open = {one: _has_open(Path(file).parent, self._minor) for one, file in self._pids.items()}
         passed_s = 0.0 if self._read_s is None else now_s - self._read_s
         self._read_s = now_s
         users = [owner] if owner is not None else [one for one, opened in self._open.items() if opened]
@@ -85,29 +78,10 @@ class ClockMeter:
         return {one: Reading(self._used.get(one, 0.0), self._open.get(one, False)) for one in self._pids}
 
 
-def _has_open(procs: str, minor: int) -> bool:
-    """Return whether a process of a cgroup, or of one below it, has the node of a card open."""
-    return any(_opens(pid, minor) for pid in _pids(Path(procs)))
-
-
-def _pids(procs: Path) -> Iterable[str]:
-    for below, _, files in os.walk(procs.parent):
-        if procs.name in files:
-            try:
-                yield from (Path(below) / procs.name).read_text().split()
-            except OSError:
-                continue
-
-
-def _opens(pid: str, minor: int) -> bool:
+def _has_open(cgroup: Path, minor: int) -> bool:
+    """Return whether a process of a cgroup, or of one below it, has the node of a card open, as far as can be seen."""
+    number = os.makedev(NVIDIA_MAJOR, minor)
     try:
-        for entry in os.scandir(f"/proc/{pid}/fd"):
-            try:
-                found = entry.stat()
-            except OSError:
-                continue
-            if stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(NVIDIA_MAJOR, minor):
-                return True
+        return any(number in open_devices(pid) for pid in processes_in(cgroup))
     except OSError:
-        pass
-    return False
+        return False

@@ -6,7 +6,6 @@ the agent, or of this program, everybody is thawed: by it, or by its watchdog.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import select
@@ -15,10 +14,12 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mesos_gpu.base.linux import libc
 from mesos_gpu.sharing.freezer import FROZEN, FrozenRecord, freeze, thaw
 from mesos_gpu.sharing.meters import ClockMeter, Meter, SimulatedMeter
 from mesos_gpu.sharing.policies import CardRules, Member, Policy
@@ -27,7 +28,6 @@ from mesos_gpu.sharing.watchdog import Watchdog
 
 BEAT_S = 0.2
 TELL_S = 0.5
-_MCL = 3  # current and future pages
 
 
 @dataclass(slots=True)
@@ -179,8 +179,9 @@ def _meter(told: Mapping[str, Any], files: Mapping[str, str]) -> Meter:
 
 def _be_punctual() -> None:
     """Stay in memory and go before others, where the system lets us."""
+    with suppress(OSError):
+        libc.call("mlockall", libc.MCL_CURRENT | libc.MCL_FUTURE)
     try:
-        ctypes.CDLL(None).mlockall(_MCL)
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     except (OSError, AttributeError):
         pass

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from mesos_gpu.base.linux import sockets
+from mesos_gpu.base.linux.sockets import LineConnection
 
 ANSWER_S = 5.0
 
@@ -28,9 +30,7 @@ class Cards:
     """A connection to the program, at a path of any length. Raises CardsSilent when nobody is there."""
 
     def __init__(self, path: Path, *, answer_s: float = ANSWER_S) -> None:
-        self.socket = connect(path)
-        self.socket.settimeout(answer_s)
-        self._heard = b""
+        self._lines = LineConnection(connect(path, answer_s))
 
     def ask(self, words: str) -> str:
         """Return what follows `ok`. Raises CardsRefused, CardsSilent."""
@@ -53,7 +53,12 @@ class Cards:
 
     def close(self) -> None:
         """Close the connection."""
-        self.socket.close()
+        self._lines.close()
+
+    @property
+    def socket(self) -> socket.socket:
+        """Return the connection."""
+        return self._lines.connection
 
     def __enter__(self) -> Cards:
         return self
@@ -65,33 +70,20 @@ class Cards:
 
     def _say(self, words: str) -> None:
         try:
-            self.socket.sendall(words.encode() + b"\n")
+            self._lines.send(words.encode())
         except OSError as error:
             raise CardsSilent(f"the simulated cards are gone: {error}") from error
 
     def _line(self) -> str:
-        while b"\n" not in self._heard:
-            try:
-                part = self.socket.recv(65536)
-            except OSError as error:
-                raise CardsSilent(f"the simulated cards do not answer: {error}") from error
-            if not part:
-                raise CardsSilent("the simulated cards are gone")
-            self._heard += part
-        line, _, self._heard = self._heard.partition(b"\n")
-        return line.decode()
-
-
-def connect(path: Path) -> socket.socket:
-    """Return a connection to who listens at a path of any length. Raises CardsSilent."""
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
         try:
-            made.connect(f"/proc/self/fd/{folder}/{path.name}")
-        finally:
-            os.close(folder)
+            return self._lines.receive().decode()
+        except OSError as error:
+            raise CardsSilent(f"the simulated cards do not answer: {error}") from error
+
+
+def connect(path: Path, answer_s: float = ANSWER_S) -> socket.socket:
+    """Return a connection to who listens at a path of any length. Raises CardsSilent."""
+    try:
+        return sockets.connect(path, timeout_s=answer_s)
     except OSError as error:
-        made.close()
         raise CardsSilent(f"no simulated cards answer at {path}: {error}") from error
-    return made

@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import stat
-import struct
+from collections.abc import Iterable
 from pathlib import Path
 
+from mesos_gpu.base.linux.cgroups import Membership, cgroups_of, container_of
+from mesos_gpu.base.linux.peers import credentials_of
+from mesos_gpu.base.linux.processes import read_status
 from mesos_gpu.simulated.machine import Peer
 
 NVIDIA_MAJOR = 195
-_UCRED = struct.Struct("3i")
 
 
 def peer_of(connection: socket.socket, root: str) -> Peer:
-    """Return who connected: SO_PEERCRED, and what /proc says of that process. `root`: of the containers' cgroups."""
-    pid, _, _ = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
-    text = _read(f"/proc/{pid}/cgroup")
-    inner = re.search(r"^NSpid:.*?(\d+)$", _read(f"/proc/{pid}/status"), re.MULTILINE)
+    """Return the process that connected, and what the kernel knows of it. `root`: of the containers' cgroups."""
+    pid = credentials_of(connection).pid
     try:
+        memberships, status = cgroups_of(pid) or (), read_status(pid) or {}
         namespace = Path(f"/proc/{pid}/ns/pid").stat().st_ino
     except OSError:
-        namespace = 0
-    return Peer(pid, _owner(text, root), _cgroups(text), int(inner[1]) if inner else pid, namespace)
-
-
-def owner_of(pid: int, root: str) -> str:
-    """Return the container that a process is in, by its cgroup below `root`; "" for none."""
-    return _owner(_read(f"/proc/{pid}/cgroup"), root)
-
-
-def _owner(cgroups: str, root: str) -> str:
-    found = re.search(rf"/{re.escape(root)}/([^/\n]+)", cgroups)
-    return found[1] if found else ""
+        memberships, status, namespace = (), {}, 0
+    inner = status.get("NSpid", str(pid)).split()[-1]
+    return Peer(pid, container_of(memberships, root), _names(memberships), int(inner), namespace)
 
 
 def may_use(peer: Peer, card: int) -> bool:
@@ -59,20 +50,12 @@ def may_use_part(peer: Peer, minor: int) -> bool:
     return stat.S_ISCHR(node.st_mode) and os.minor(node.st_rdev) == minor
 
 
-def _cgroups(text: str) -> frozenset[str]:
+def _names(memberships: Iterable[Membership]) -> frozenset[str]:
     """Return the paths of a process's cgroups, those of version 1 also with the name of their hierarchy before them."""
     found = set()
-    for line in text.splitlines():
-        _, controllers, path = line.split(":", 2)
-        found.add(path)
-        for controller in (controllers.removeprefix("name="), *controllers.split(",")):
+    for one in memberships:
+        found.add(one.path)
+        for controller in (",".join(one.controllers).removeprefix("name="), *one.controllers):
             if controller:
-                found.add(f"/{controller}{path}")
+                found.add(f"/{controller}{one.path}")
     return frozenset(found)
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu import errors
+from mesos_gpu.base.linux.sockets import LineConnection
 from mesos_gpu.errors import MesosGpuError, Unavailable
 from mesos_gpu.testing.plan import Program, fork_server_command
 
@@ -27,9 +28,9 @@ class ForkServerClient:
         """Start the process; it loads its modules while this one continues. Its own words go to `log_file`."""
         self.log_file = log_file
         self._lock = threading.Lock()
-        self._channel, theirs = socket.socketpair()
-        self._channel.settimeout(_ANSWER_TIMEOUT_S)
-        self._buffer = b""
+        ours, theirs = socket.socketpair()
+        ours.settimeout(_ANSWER_TIMEOUT_S)
+        self._channel = LineConnection(ours)
         with theirs, log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 fork_server_command(theirs.fileno(), os.getpid()),
@@ -81,15 +82,9 @@ class ForkServerClient:
     def _ask(self, box: Path, **request: Any) -> Any:
         with self._lock:
             try:
-                self._channel.sendall(json.dumps({"box": str(box), **request}).encode() + b"\n")
-                while b"\n" not in self._buffer:
-                    data = self._channel.recv(65536)
-                    if not data:
-                        raise ConnectionError("it has ended")
-                    self._buffer += data
+                line = self._channel.ask(json.dumps({"box": str(box), **request}).encode())
             except OSError as error:
                 raise Unavailable(f"the process that runs the boxes: {error}; {self._last_words()}") from None
-            line, _, self._buffer = self._buffer.partition(b"\n")
         answer = json.loads(line)
         if "error" in answer:
             kind = getattr(errors, answer["error"], MesosGpuError)

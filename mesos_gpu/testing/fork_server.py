@@ -25,6 +25,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from mesos_gpu.base.linux.cgroups import processes_in
 from mesos_gpu.errors import Conflict, MesosGpuError, NotFound, Unavailable
 from mesos_gpu.local.forking.forked import SERVICES, fork_service, preload
 from mesos_gpu.local.plan import runtime_dir
@@ -259,10 +260,11 @@ def sweep(work_dir: Path) -> list[str]:
         root for pattern in (f"{prefix}*", f"*/{prefix}*") for root in Path("/sys/fs/cgroup").glob(pattern)
     ]:
         for root in roots:
+            with suppress(OSError):
+                for pid in processes_in(root):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
             for folder, _, _ in os.walk(root, topdown=False):
-                with suppress(OSError, ValueError):
-                    for pid in Path(folder, "cgroup.procs").read_text().split():
-                        os.kill(int(pid), signal.SIGKILL)
                 with suppress(OSError):
                     Path(folder).rmdir()
         if monotonic() > end:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.container.host.mounts import current_mounts
+from mesos_gpu.base.linux.mounts import current_mounts
 from tests.support.agent.live import LiveAgent, unstarted_agent
 from tests.support.children import children
 from tests.support.sharing.parts import part

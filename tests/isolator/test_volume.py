@@ -168,10 +168,10 @@ def test_filesystem_that_forbids_execution_gets_one_over_it_that_does_not(tmp_pa
 def test_filesystem_that_forbids_execution_without_root_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
-    def refused(path: Path, *, size_mib: int) -> None:
-        raise PermissionError(1, "Operation not permitted", str(path))
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("mesos_gpu.isolator.volume._mount_tmpfs", refused)
+    monkeypatch.setattr("mesos_gpu.base.linux.libc.mount", refused)
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_NOEXEC | os.ST_NOSUID))
     with pytest.raises(Unavailable) as refused:
         create(tmp_path)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.base.linux.peers import Credentials
 from mesos_gpu.errors import BadInput, Conflict, NotFound, Unavailable
 from mesos_gpu.local import control
 from mesos_gpu.local.control import ENTER, Control, ask, socket_path
@@ -74,7 +75,7 @@ def test_nobody_else_can_open_the_line() -> None:
 
 
 def test_another_user_who_got_there_is_told_no(monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
-    monkeypatch.setattr(control, "peer_uid", lambda _: os.geteuid() + 1)
+    monkeypatch.setattr(control, "credentials_of", lambda _: Credentials(0, os.geteuid() + 1, 0))
     (refused,) = asyncio.run(asked({"ask": "echo", "word": "x"}))
     assert (type(refused), str(refused)) == (Unavailable, golden)
 
@@ -96,7 +97,7 @@ def test_another_user_may_enter_where_that_is_so_and_do_nothing_else(
             await line.close()
 
     stranger = os.geteuid() + 1
-    monkeypatch.setattr(control, "peer_uid", lambda _: stranger)
+    monkeypatch.setattr(control, "credentials_of", lambda _: Credentials(0, stranger, 0))
     entered, refused = asyncio.run(both())
     assert entered == {"entered": stranger}
     assert (type(refused), str(refused)) == (Unavailable, golden)
@@ -134,7 +135,7 @@ async def test_other_users_who_say_nothing_are_sent_away_and_the_owner_is_heard(
         return {"entered": user}
 
     users = iter([*[65534] * (control.MAX_CALLERS + 5), 0])
-    monkeypatch.setattr(control, "peer_uid", lambda _: next(users))
+    monkeypatch.setattr(control, "credentials_of", lambda _: Credentials(0, next(users), 0))
     monkeypatch.setattr(control, "LINE_S", 1.0)
     line = Control(WORK_DIR, answer, enter)
     await line.open()

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from mesos_gpu.base.linux.peers import uid_of_peer
 from mesos_gpu.mesos.libprocess import Message, Pid, encode
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
-from mesos_gpu.process.peers import is_same_user, uid_of_peer
+from mesos_gpu.process.peers import is_same_user
 
 NOBODY = 65534
 # Connects as another user, writes what it is given, and stays until its input ends, or leaves at once.

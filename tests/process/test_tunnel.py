@@ -14,11 +14,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from mesos_gpu.base.linux.peers import uid_of_socket
 from mesos_gpu.mesos.security.tls_settings import TlsSettings
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, json_response, make_app
 from mesos_gpu.process.secure.tls import Tls
-from mesos_gpu.process.tunnel import Owner, Tunnel, socket_owner
+from mesos_gpu.process.tunnel import Owner, Tunnel
 from tests.support.logs import logged
 from tests.support.tls import Authority
 
@@ -124,10 +125,10 @@ async def test_another_user_of_this_machine_is_hung_up_on(
 async def test_the_owner_of_a_socket_is_known() -> None:
     async with way_in() as port:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
-        assert socket_owner(writer.get_extra_info("sockname")) == os.geteuid()
+        assert uid_of_socket(writer.get_extra_info("sockname")) == os.geteuid()
         writer.close()
         await writer.wait_closed()
-    assert socket_owner(("127.0.0.9", 1)) is None
+    assert uid_of_socket(("127.0.0.9", 1)) is None
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -11,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mesos_gpu.agent.model.leases import HolderProcess, Seen, Watch
-from mesos_gpu.boot import read_boot_id
-from mesos_gpu.container.host.processes import read_start_time
+from mesos_gpu.base.linux.cgroups import is_populated
+from mesos_gpu.base.linux.processes import read_boot_id, running_start_time, start_time
 from mesos_gpu.errors import BadInput
 
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
@@ -26,7 +25,7 @@ class Host:
 
     def process(self, pid: int, started: int = 0) -> HolderProcess:
         """Return the process `pid` as it can be known again. Raises BadInput when it is not there, or is another."""
-        found = read_start_time(pid)
+        found = start_time(pid)
         if found is None or (started and found != started):
             raise BadInput(f"there is no process {pid}" + (f" that began at {started}" if started else ""))
         return HolderProcess(pid, found, self._boot)
@@ -39,7 +38,7 @@ class Host:
             exists = bool(container) and (Path(watch.engine.folder) / container).is_dir()
         return Seen(
             frozenset(process for process in watch.processes if self._runs(process)),
-            frozenset(cgroup for cgroup in watch.cgroups if _populated(Path(cgroup))),
+            frozenset(cgroup for cgroup in watch.cgroups if is_populated(Path(cgroup))),
             container,
             exists,
         )
@@ -54,16 +53,7 @@ class Host:
         changed.clear()
 
     def _runs(self, process: HolderProcess) -> bool:
-        return process.boot == self._boot and _start_time_of_the_living(process.pid) == process.started
-
-
-def _start_time_of_the_living(pid: int) -> int | None:
-    """Return when a process began; None for one that has ended and is not yet reaped."""
-    try:
-        state, *rest = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return None if state in (b"Z", b"X") else int(rest[18])  # field 22
+        return process.boot == self._boot and running_start_time(process.pid) == process.started
 
 
 def _container_in(cidfile: Path) -> str:
@@ -73,31 +63,6 @@ def _container_in(cidfile: Path) -> str:
     except FileNotFoundError:
         return ""
     return text if _CONTAINER.fullmatch(text) else ""
-
-
-def _populated(cgroup: Path) -> bool:
-    """Return whether a process is in the cgroup, or in one below it. Raises OSError where that cannot be seen."""
-    return any(
-        "cgroup.procs" in files and bool(_members(Path(folder)))
-        for folder, _, files in os.walk(cgroup, onerror=_unless_gone)
-    )
-
-
-def _members(cgroup: Path) -> str:
-    """Return the processes in a cgroup, or the threads where the kernel lists no other (threaded ones of version 2)."""
-    for name in ("cgroup.procs", "cgroup.threads"):
-        try:
-            return (cgroup / name).read_text().strip()
-        except OSError as error:
-            if error.errno != errno.EOPNOTSUPP:
-                _unless_gone(error)
-    return ""
-
-
-def _unless_gone(error: OSError) -> None:
-    """Raise what kept us from looking: for want of descriptors, say, nobody is gone."""
-    if error.errno not in (errno.ENOENT, errno.ENODEV):
-        raise error
 
 
 @contextmanager

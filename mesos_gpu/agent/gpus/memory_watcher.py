@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from mesos_gpu.agent.gpus.driver_thread import DriverThread
+from mesos_gpu.base.linux.cgroups import container_of_process
+from mesos_gpu.base.linux.sockets import LineConnection, connect
 from mesos_gpu.errors import DeviceError, MesosGpuError
 from mesos_gpu.gpu.device import CardMemory, Gpu
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.shares.gpu_shares import level_of
 from mesos_gpu.mesos.shares.levels import Level
 from mesos_gpu.sharing.memory import Excess, Holding, MemoryWatch, Place
-from mesos_gpu.simulated.peers import owner_of
 
 log = logging.getLogger(__name__)
 
@@ -45,19 +45,11 @@ class SimulatedReader:
         """Return the card's own word."""
         if card not in self._sockets:
             return None
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-            asking.settimeout(ANSWER_S)
-            try:
-                asking.connect(str(self._sockets[card]))
-                asking.sendall(b"M\n")
-                answer = b""
-                while not answer.endswith(b"\n"):
-                    part = asking.recv(65536)
-                    if not part:
-                        return None
-                    answer += part
-            except OSError:
-                return None
+        try:
+            with LineConnection(connect(self._sockets[card], timeout_s=ANSWER_S)) as asking:
+                answer = asking.ask(b"M")
+        except OSError:
+            return None
         return {str(one): int(mib) for one, mib in json.loads(answer).items()}
 
 
@@ -74,7 +66,7 @@ class DriverReader:
             return None
         found: dict[str, int] = {}
         for pid, mib in processes.items():
-            owner = owner_of(pid, self._root)
+            owner = container_of_process(pid, self._root)
             if owner:
                 found[owner] = found.get(owner, 0) + mib
         return found

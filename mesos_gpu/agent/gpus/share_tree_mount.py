@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ctypes.util
 import importlib.util
 import json
@@ -17,6 +16,7 @@ from typing import Any
 
 from mesos_gpu import __version__
 from mesos_gpu.agent.gpus.turns import Turns, said_of
+from mesos_gpu.base.child import Child
 from mesos_gpu.container.host.mounts import first_mounts
 from mesos_gpu.errors import BadFlag, MesosGpuError
 
@@ -47,52 +47,28 @@ class ShareTree:
 
     def __init__(self, path: Path, turns: Turns) -> None:
         self._path, self._turns = path, turns
-        self._program: subprocess.Popen[bytes] | None = None
         self._alive: socket.socket | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._program = Child(f"the program that shows {path}", self._start, self._hear, again_s=AGAIN_S)
 
     def start(self) -> None:
         """Mount it."""
-        self._task = asyncio.ensure_future(self._serve())
+        self._program.begin()
 
     async def close(self) -> None:
         """Unmount it."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
         if self._alive is not None:
             self._alive.close()
-        if self._program is not None:
-            try:
-                await asyncio.to_thread(self._program.wait, 5)
-            except subprocess.TimeoutExpired:
-                self._program.kill()
-                await asyncio.to_thread(self._program.wait)
+        await self._program.close()
 
-    async def _serve(self) -> None:
-        while True:
-            reader, writer = await self._begin()
-            try:
-                while line := await reader.readline():
-                    writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
-                    await writer.drain()
-            except OSError:
-                pass
-            finally:
-                writer.close()
-            log.warning("the program that shows %s is gone; it starts anew", self._path)
-            if self._program is not None:
-                await asyncio.to_thread(self._program.wait)
-            await asyncio.sleep(AGAIN_S)
-
-    async def _begin(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        ours, theirs = socket.socketpair()
+    def _start(self, questions: socket.socket) -> subprocess.Popen[bytes]:
         if self._alive is not None:
             self._alive.close()
         self._alive, alive = socket.socketpair()
-        with theirs, alive:
-            self._program = _start([str(self._path), __version__], theirs, alive)
-        return await asyncio.open_connection(sock=ours)
+        with alive:
+            return _start([str(self._path), __version__], questions, alive)
+
+    async def _hear(self, line: bytes) -> None:
+        self._program.send(json.dumps(await self._answer(line)).encode())
 
     async def _answer(self, line: bytes) -> dict[str, Any]:
         said = json.loads(line)

@@ -12,6 +12,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
+from mesos_gpu.base.linux.cgroups import container_of_process
+from mesos_gpu.base.linux.processes import all_pids
 from mesos_gpu.base.records import Record
 from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
 from mesos_gpu.gpu.cuda_checkpoints import State
@@ -20,7 +22,6 @@ from mesos_gpu.isolator.ledger import Event, ReadSuspensions, StepSuspension
 from mesos_gpu.isolator.ledger import container as holder_of
 from mesos_gpu.isolator.suspension import Book, Phase, Step, Suspension, after_crash, stepped
 from mesos_gpu.mesos.ids import ContainerId
-from mesos_gpu.simulated.peers import owner_of
 
 log = logging.getLogger(__name__)
 
@@ -253,5 +254,4 @@ class Suspender:
 
 def pids_below(container: ContainerId, root: str) -> list[int]:
     """Return the processes of a container, and of those nested in it; `root` is the cgroup of all containers."""
-    found = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    return [pid for pid in found if owner_of(pid, root) == container]
+    return [pid for pid in all_pids() if container_of_process(pid, root) == container]

@@ -7,7 +7,6 @@ or `{"error": "..."}`. It ends, and the mount with it, when its agent does.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import json
 import os
@@ -24,10 +23,8 @@ from typing import Any
 import mfusepy
 
 from mesos_gpu.agent.model.share_tree import Node, node, written
+from mesos_gpu.base.linux import libc
 from mesos_gpu.errors import BadInput, NotFound
-
-_CLONE_NEWNS, _MNT_DETACH = 0x20000, 2
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Tree(mfusepy.Operations):  # type: ignore[misc]
@@ -93,7 +90,11 @@ def _errors() -> Iterator[None]:
 
 def detach(path: str) -> bool:
     """Take a mount away, also one whose program is gone; tell whether there was one."""
-    return bool(_libc.umount2(os.fsencode(path), _MNT_DETACH) == 0)
+    try:
+        libc.call("umount2", os.fsencode(path), libc.MNT_DETACH)
+    except OSError:
+        return False
+    return True
 
 
 def _end_with_agent(path: str) -> None:
@@ -106,8 +107,11 @@ def _end_with_agent(path: str) -> None:
 
 def main(path: str, version: str, namespace: str = "") -> None:
     """Serve until the agent is gone."""
-    if namespace and _libc.setns(int(namespace), _CLONE_NEWNS):
-        sys.exit(f"cannot enter the mounts of this machine: {os.strerror(ctypes.get_errno())}")
+    if namespace:
+        try:
+            libc.call("setns", int(namespace), libc.CLONE_NEWNS)
+        except OSError as error:
+            sys.exit(f"cannot enter the mounts of this machine: {error.strerror}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while detach(path):
         pass  # what a process before this one left

@@ -8,8 +8,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import msgspec
 
 from mesos_gpu import sharing
 from mesos_gpu.agent.gpus.share_rules import CardSaid, ShareRules, ShareSaid
+from mesos_gpu.base.child import Child
 from mesos_gpu.errors import BadInput, NotFound, Unavailable
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.ids import ContainerId, top_level
@@ -56,9 +57,7 @@ class Turns:
         self._simulated, self._freeze_file = simulated, freeze_file
         self._running: set[ContainerId] = set()
         self._held: dict[ContainerId, int] = {}
-        self._turner: subprocess.Popen[bytes] | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._turner: Child | None = None
         self._number = 0
         self._done: dict[int, asyncio.Future[None]] = {}
         self._figures: dict[str, Any] = {}
@@ -74,18 +73,22 @@ class Turns:
         if not self._isolator.cards:
             return
         self.rules.load()
-        await self._begin()
-        self._watching = asyncio.ensure_future(self._watch())
+        self._turner = Child(
+            "the program that gives turns on shared GPUs",
+            self._start_turner,
+            self._hear,
+            again_s=AGAIN_S,
+            silence_s=SILENCE_S,
+            on_silence=self._thaw_all,
+            on_end=self._thaw_all,  # its watchdog does so, too, unless both were killed
+            on_start=self._write,
+        )
+        await self._turner.start(first_line_s=ANSWER_S)  # its first line: what was frozen is thawed
 
     async def close(self) -> None:
         """End the programs; everybody is thawed."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
-        if self._writer is not None:
-            self._writer.close()
         if self._turner is not None:
-            await asyncio.to_thread(self._turner.wait)
+            await self._turner.close()
 
     async def add(self, container_ids: Iterable[ContainerId]) -> None:
         """Tell that these containers run now."""
@@ -259,11 +262,11 @@ class Turns:
 
     def _write(self) -> int | None:
         """Tell the turner what is to be; return the number of the message, None while there is none to tell."""
-        if self._writer is None or self._writer.is_closing():
+        if self._turner is None:
             return None
         self._number += 1
-        self._writer.write(msgspec.json.encode({"number": self._number, "rings": self._rings()}) + b"\n")
-        return self._number
+        message = msgspec.json.encode({"number": self._number, "rings": self._rings()})
+        return self._number if self._turner.send(message) else None
 
     async def tell(self) -> None:
         """Tell the turner what is to be, and wait until it is so."""
@@ -278,46 +281,18 @@ class Turns:
         finally:
             self._done.pop(number, None)
 
-    async def _begin(self) -> asyncio.StreamReader:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._turner = _start(["turner", str(self._folder)], theirs)
-        reader, self._writer = await asyncio.open_connection(sock=ours)
-        self._reader = reader
-        self._write()
-        with suppress(asyncio.TimeoutError, TimeoutError):
-            await asyncio.wait_for(reader.readline(), ANSWER_S)  # its first word: what was frozen is thawed
-        return reader
+    def _start_turner(self, stdin: socket.socket) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-S", PROGRAM, "turner", str(self._folder)], stdin=stdin.fileno(), start_new_session=True
+        )
 
-    async def _watch(self) -> None:
-        """Hear what the turner says; start another when it is gone."""
-        while True:
-            while line := await self._line():
-                told = msgspec.json.decode(line)
-                self._figures = told.get("figures", self._figures)
-                done = self._done.get(told.get("done", 0))
-                if done is not None and not done.done():
-                    done.set_result(None)
-            self._thaw_all()  # its watchdog does so, too, unless both were killed
-            log.warning("the program that gives turns on shared GPUs is gone; everybody is thawed, and it starts again")
-            if self._writer is not None:
-                self._writer.close()
-            if self._turner is not None:
-                await asyncio.to_thread(self._turner.wait)
-            await asyncio.sleep(AGAIN_S)
-            await self._begin()
-
-    async def _line(self) -> bytes:
-        """Return what the turner says next; nobody stays frozen while it is silent."""
-        reading = asyncio.ensure_future(self._reader.readline())
-        try:
-            while not (await asyncio.wait([reading], timeout=SILENCE_S))[0]:
-                self._thaw_all()
-            return await reading
-        except OSError:
-            return b""
-        finally:
-            reading.cancel()
+    async def _hear(self, line: bytes) -> None:
+        """Take up what the turner says."""
+        told = msgspec.json.decode(line)
+        self._figures = told.get("figures", self._figures)
+        done = self._done.get(told.get("done", 0))
+        if done is not None and not done.done():
+            done.set_result(None)
 
     def _thaw_all(self) -> None:
         FrozenRecord(self._folder / FROZEN).thaw_all()
@@ -332,14 +307,6 @@ def card_sockets(folder: Path, cards: Iterable[int]) -> Mapping[int, Path]:
     found = {index: folder / "cards" / f"{index}.sock" for index in cards}
     fits = all(len(os.fsencode(path)) <= _MOST_SOCKET_PATH for path in found.values())
     return found if fits else {}
-
-
-def _start(words: Sequence[str], stdin: socket.socket | None = None) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-S", PROGRAM, *words],
-        stdin=subprocess.DEVNULL if stdin is None else stdin.fileno(),
-        start_new_session=True,
-    )
 
 
 def _card_shown(said: CardSaid) -> Document:

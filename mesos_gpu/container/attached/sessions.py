@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from mesos_gpu.base.linux.sockets import ONLY_OWNER, listen
 from mesos_gpu.container.attached.switchboard import Switchboard, set_window
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process, readable
@@ -60,14 +61,10 @@ async def start_on_terminal(
 
     Raises ContainerError when it ends, or 30 s pass, without having done so; OSError.
     """
-    inside = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    server = listen(folder / "console", mode=ONLY_OWNER, backlog=1)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
         server.setblocking(False)
-        # The kernel takes no more than 107 characters for the place of a socket, and folders of ours may be longer.
-        server.bind(f"/proc/self/fd/{inside}/console")
-        server.listen(1)
         child = await _whole(mounts, command, (null, null, null))
         try:
             terminal = await _terminal(server, child)
@@ -78,7 +75,6 @@ async def start_on_terminal(
             raise
     finally:
         server.close()
-        os.close(inside)
         os.close(null)
     if window is not None:
         set_window(terminal, *window)

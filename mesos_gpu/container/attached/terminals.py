@@ -9,10 +9,9 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from mesos_gpu.base.linux.sockets import ONLY_OWNER, listen, short_path
 from mesos_gpu.container.attached.switchboard import MAX_BEHIND, Attachment, Stream, Switchboard
 from mesos_gpu.container.host.beside import start_beside
 from mesos_gpu.container.host.processes import Process, readable
@@ -72,13 +71,9 @@ def start_holder(bundle: Path, stdout: int) -> Process:
     It writes to `stdout`, and is found by its argument `bundle`.
     """
     with (
-        _inside(bundle) as folder,
-        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as console,
-        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door,
+        listen(bundle / CONSOLE, mode=ONLY_OWNER) as console,
+        listen(bundle / ATTACH, mode=ONLY_OWNER, kind=socket.SOCK_SEQPACKET) as door,
     ):
-        for server, name in ((console, CONSOLE), (door, ATTACH)):
-            server.bind(f"{folder}/{name}")
-            server.listen()
         numbers = (console.fileno(), door.fileno())
         words = [str(bundle), *map(str, numbers)]
         return start_beside(holder.__file__, words, numbers, stdout=stdout, what="the holder of the terminal")
@@ -90,8 +85,8 @@ async def connect(bundle: Path) -> TerminalBoard | None:
     with connection:
         connection.setblocking(False)
         try:
-            with _inside(bundle) as folder:
-                connection.connect(f"{folder}/{ATTACH}")
+            with short_path(bundle / ATTACH) as name:
+                connection.connect(name)
             await asyncio.wait_for(readable(connection.fileno()), CONNECT_TIMEOUT_S)
             _, descriptors, _, _ = socket.recv_fds(connection, 1, 1)
         except (OSError, asyncio.TimeoutError) as error:
@@ -101,13 +96,3 @@ async def connect(bundle: Path) -> TerminalBoard | None:
             return None
         os.set_inheritable(descriptors[0], False)
         return TerminalBoard(descriptors[0], connection.detach())
-
-
-@contextmanager
-def _inside(folder: Path) -> Iterator[str]:
-    """Yield a short name of a folder: the kernel takes no more than 107 characters for the place of a socket."""
-    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from mesos_gpu.base.linux.mounts import Mount, current_mounts
 from mesos_gpu.container.cgroups.files import Statistics
 from mesos_gpu.container.cgroups.v1 import CgroupsV1
 from mesos_gpu.container.cgroups.v2 import CgroupsV2
-from mesos_gpu.container.host.mounts import Mount, current_mounts, unified_tree
+from mesos_gpu.container.host.mounts import unified_tree
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.ids import ContainerId
 

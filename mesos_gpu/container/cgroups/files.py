@@ -46,40 +46,6 @@ def make_fit(folder: Path) -> None:
         (folder / "cgroup.type").write_text("threaded")
 
 
-def read_pids(folder: Path, name: str = "cgroup.procs") -> frozenset[int]:
-    """Return the numbers in `cgroup.procs` (or a file of that kind) of a folder and all below it.
-
-    runc makes a nested container's cgroup of version 2 a threaded one, and the kernel lists no processes there
-    (EOPNOTSUPP): they are those of its threads. Source: kernel documentation, cgroup-v2, "Threads". Raises OSError for
-    what cannot be looked into, as for want of descriptors: nobody is taken for gone who was not seen.
-    """
-    pids: set[int] = set()
-    for below, _, files in os.walk(folder, onerror=_unless_gone):
-        if name in files:
-            try:
-                found = _numbers(Path(below) / name)
-            except OSError as error:
-                if error.errno != errno.EOPNOTSUPP:
-                    raise
-                threads = _numbers(Path(below) / "cgroup.threads")
-                found = {pid for thread in threads if (pid := _process_of(thread)) is not None}
-            pids |= found
-    return frozenset(pids)
-
-
-def _numbers(path: Path) -> set[int]:
-    return {int(line) for line in (read_text(path) or "").split() if line != "0"}  # 0: not in our pid namespace
-
-
-def _process_of(thread: int) -> int | None:
-    """Return the process of a thread, None when it has ended."""
-    try:
-        status = Path(f"/proc/{thread}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return int(status.partition("\nTgid:")[2].split(maxsplit=1)[0])
-
-
 def names_of_cgroups(folder: Path) -> frozenset[ContainerId]:
     """Return the names of the cgroups in a cgroup, none where that does not exist. Raises OSError."""
     try:

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from mesos_gpu.base.linux.cgroups import read_cgroups
+
 OWN_CGROUPS = Path("/proc/self/cgroup")
 MYSELF = b"0"
 """Which process is to be moved: the one that writes."""
@@ -57,10 +59,9 @@ class Forerunner:
 
 def own_file(cgroups: str, mounts: Mapping[str, Path]) -> Path | None:
     """Return the file that takes processes into the first cgroup of /proc/PID/cgroup that is mounted. Pure."""
-    for line in cgroups.splitlines():
-        _, controllers, path = line.split(":", 2)
+    for one in read_cgroups(cgroups):
         # One that the runtime of an outer container shows from outside cannot be reached from here.
-        for controller in controllers.split(","):
-            if controller in mounts and ".." not in path.split("/"):
-                return mounts[controller] / path.lstrip("/") / "cgroup.procs"
+        for controller in one.controllers or ("",):
+            if controller in mounts and ".." not in one.path.split("/"):
+                return mounts[controller] / one.path.lstrip("/") / "cgroup.procs"
     return None

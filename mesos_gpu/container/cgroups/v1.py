@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
+from mesos_gpu.base.linux.cgroups import processes_in
 from mesos_gpu.container.cgroups.files import (
     Column,
     Statistics,
@@ -14,7 +15,6 @@ from mesos_gpu.container.cgroups.files import (
     make_root,
     names_of_cgroups,
     read_number,
-    read_pids,
     read_table,
     read_text,
     remove_tree,
@@ -113,7 +113,7 @@ class CgroupsV1:
 
     def pids(self, container_id: ContainerId) -> frozenset[int]:
         """Return the processes that are in the container's cgroup of any hierarchy."""
-        return frozenset().union(*(read_pids(folder) for folder in self._folders(container_id)))
+        return frozenset().union(*(processes_in(folder) for folder in self._folders(container_id)))
 
     def freeze_file(self, container_id: ContainerId) -> Path | None:
         """Return the freezer's file, that of the version 2 tree where there is no freezer."""
@@ -157,8 +157,8 @@ class CgroupsV1:
         """Return CPU time, memory and processes."""
         devices, memory = self._folder("devices", container_id), self._folder("memory", container_id)
         found: Statistics = {
-            "processes": len(read_pids(devices)),
-            "threads": len(read_pids(devices, "tasks")),
+            "processes": len(processes_in(devices)),
+            "threads": len(processes_in(devices, "tasks")),
         }
         times = (("cpus_user_time_secs", "cpuacct.usage_user"), ("cpus_system_time_secs", "cpuacct.usage_sys"))
         for name, file in times:

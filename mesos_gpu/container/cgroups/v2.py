@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
+from mesos_gpu.base.linux.cgroups import processes_in
 from mesos_gpu.container.cgroups.files import (
     Column,
     Statistics,
@@ -14,7 +15,6 @@ from mesos_gpu.container.cgroups.files import (
     make_root,
     names_of_cgroups,
     read_number,
-    read_pids,
     read_table,
     read_text,
     remove_tree,
@@ -97,7 +97,7 @@ class CgroupsV2:
 
     def pids(self, container_id: ContainerId) -> frozenset[int]:
         """Return the processes in it and below it."""
-        return read_pids(self._root / cgroup_of(container_id))
+        return processes_in(self._root / cgroup_of(container_id))
 
     def freeze_file(self, container_id: ContainerId) -> Path | None:
         """Return cgroup.freeze."""
@@ -133,8 +133,8 @@ class CgroupsV2:
         """Return CPU time, memory and processes."""
         folder = self._root / cgroup_of(container_id)
         found: Statistics = {
-            "processes": len(read_pids(folder)),
-            "threads": len(read_pids(folder, "cgroup.threads")),
+            "processes": len(processes_in(folder)),
+            "threads": len(processes_in(folder, "cgroup.threads")),
         }
         total = read_number(folder / "memory.current")
         if total is not None:

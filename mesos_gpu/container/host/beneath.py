@@ -7,7 +7,6 @@ RESOLVE_NO_SYMLINKS where the kernel has it (Linux 5.6), else folder by folder w
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import stat
@@ -16,22 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mesos_gpu.base.linux import libc
+from mesos_gpu.base.linux.libc import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS
 from mesos_gpu.container.host.users import HostUser
 
-SYS_OPENAT2 = 437
-"""On every architecture: since Linux 5.1 new calls have one number."""
-RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
 _RESOLVE = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER_MODE, PRIVATE = 0o755, 0o700
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _OpenHow(ctypes.Structure):
-    """struct open_how of openat2(2)."""
-
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 class _Kernel:
@@ -55,31 +45,13 @@ def open_beneath(folder: int, path: str, flags: int = FOLDER, mode: int = 0) -> 
 def _open(folder: int, path: str, flags: int, mode: int) -> int:
     if _Kernel.has_openat2:
         try:
-            return _openat2(folder, path, flags, mode)
+            return libc.openat2(folder, path, flags, mode, resolve=_RESOLVE)
         except OSError as error:
             # EPERM: the filters of containers that an agent may run in refuse calls that they do not know.
             if error.errno not in (errno.ENOSYS, errno.EPERM):
                 raise
             _Kernel.has_openat2 = False
     return _walk(folder, path, flags, mode)
-
-
-def _openat2(folder: int, path: str, flags: int, mode: int) -> int:
-    how = _OpenHow(flags, mode if flags & os.O_CREAT else 0, _RESOLVE)
-    while True:
-        found: int = _libc.syscall(
-            ctypes.c_long(SYS_OPENAT2),
-            ctypes.c_int(folder),
-            ctypes.c_char_p(os.fsencode(path or ".")),
-            ctypes.byref(how),
-            ctypes.c_size_t(ctypes.sizeof(how)),
-        )
-        if found >= 0:
-            return found
-        number = ctypes.get_errno()
-        # EAGAIN: something was renamed meanwhile, so that the kernel cannot tell; openat2(2) says to try again.
-        if number not in (errno.EINTR, errno.EAGAIN):
-            raise OSError(number, os.strerror(number), path)
 
 
 def _walk(folder: int, path: str, flags: int, mode: int) -> int:
@@ -155,14 +127,14 @@ def give(folder: int, owner: HostUser) -> None:
     for entry in _entries(folder):
         found = os.fstat(entry)
         if stat.S_ISDIR(found.st_mode) or found.st_nlink == 1:
-            _chown(entry, owner)
+            libc.change_owner(entry, owner.uid, owner.gid)
         else:
             names[found.st_dev, found.st_ino] += 1
     if names:
         for entry in _entries(folder):
             found = os.fstat(entry)
             if not stat.S_ISDIR(found.st_mode) and found.st_nlink == names[found.st_dev, found.st_ino]:
-                _chown(entry, owner)
+                libc.change_owner(entry, owner.uid, owner.gid)
     os.fchown(folder, owner.uid, owner.gid)
 
 
@@ -178,11 +150,3 @@ def _entries(folder: int) -> Iterator[int]:
                 yield entry
             finally:
                 os.close(entry)
-
-
-def _chown(entry: int, owner: HostUser) -> None:
-    """Give away what is open by O_PATH, which fchown(2) refuses."""
-    at_empty_path = 0x1000
-    if _libc.fchownat(entry, b"", owner.uid, owner.gid, at_empty_path) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))

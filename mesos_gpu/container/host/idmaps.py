@@ -7,33 +7,19 @@ xfs and btrfs since Linux 5.15 at the latest, overlayfs' layers since 5.19, tmpf
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from mesos_gpu.container.host.mounts import call
+from mesos_gpu.base.linux import libc
 from mesos_gpu.container.host.runtime import find_program
 from mesos_gpu.container.host.users import Extent, IdMap
 from mesos_gpu.errors import ContainerError, Unavailable
 
-SYS_OPEN_TREE, SYS_MOVE_MOUNT, SYS_MOUNT_SETATTR = 428, 429, 442
-"""On every architecture: since Linux 5.1 new calls have one number."""
-AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
-OPEN_TREE_CLONE, MOUNT_ATTR_IDMAP = 1, 0x100000
-MOVE_MOUNT_F_EMPTY_PATH, MOVE_MOUNT_T_EMPTY_PATH = 4, 0x40
 CANNOT = frozenset((errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP))
 """What the kernel says where it, or a file system, knows no maps."""
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _MountAttr(ctypes.Structure):
-    """struct mount_attr of mount_setattr(2)."""
-
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd"))
 
 
 class UserNamespaces:
@@ -101,18 +87,15 @@ def mount_mapped(entry: int, target: Path | int, namespace: int | None) -> None:
     the file system knows no maps.
     """
     # A mount that was held by hand is in the way of nothing: it is new, and nobody else sees it.
-    tree = _call(SYS_OPEN_TREE, entry, b"", ctypes.c_uint(OPEN_TREE_CLONE | os.O_CLOEXEC | AT_EMPTY_PATH))
+    tree = libc.open_tree(entry, b"", libc.OPEN_TREE_CLONE | libc.OPEN_TREE_CLOEXEC | libc.AT_EMPTY_PATH)
     try:
         if namespace is not None:
-            attributes = _MountAttr(MOUNT_ATTR_IDMAP, 0, 0, namespace)
-            size = ctypes.c_size_t(ctypes.sizeof(attributes))
-            _call(SYS_MOUNT_SETATTR, tree, b"", ctypes.c_uint(AT_EMPTY_PATH), ctypes.byref(attributes), size)
-        at, path, flags = AT_FDCWD, b"", MOVE_MOUNT_F_EMPTY_PATH
+            attributes = libc.MOUNT_ATTR_IDMAP
+            libc.set_mount_attributes(tree, b"", libc.AT_EMPTY_PATH, attributes=attributes, user_namespace=namespace)
         if isinstance(target, int):
-            at, flags = target, flags | MOVE_MOUNT_T_EMPTY_PATH
+            libc.move_mount(tree, target, b"", libc.MOVE_MOUNT_T_EMPTY_PATH)
         else:
-            path = os.fsencode(target)
-        _call(SYS_MOVE_MOUNT, tree, b"", ctypes.c_int(at), ctypes.c_char_p(path), ctypes.c_uint(flags))
+            libc.move_mount(tree, libc.AT_FDCWD, os.fsencode(target), 0)
     finally:
         os.close(tree)
 
@@ -143,14 +126,6 @@ def why(error: OSError) -> str:
     return str(error.strerror)
 
 
-def _call(number: int, descriptor: int, path: bytes, *arguments: object) -> int:
-    found: int = _libc.syscall(ctypes.c_long(number), ctypes.c_int(descriptor), ctypes.c_char_p(path), *arguments)
-    if found < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return found
-
-
 NODES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 LINKS = {
     "fd": "/proc/self/fd",
@@ -171,7 +146,7 @@ def mount_devices(target: Path, owner: int, *, console: bool = False) -> None:
     """
     try:
         target.mkdir(parents=True)
-        call("mount", b"tmpfs", os.fsencode(target), b"tmpfs", _NOSUID | _NOEXEC, b"mode=755,size=65536k")
+        libc.mount("tmpfs", target, "tmpfs", libc.MS_NOSUID | libc.MS_NOEXEC, "mode=755,size=65536k")
         for name, (major, minor) in NODES.items():
             make_node(target / name, major, minor, 0o666, owner, owner)
         if console:

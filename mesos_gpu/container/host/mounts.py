@@ -6,65 +6,36 @@ belongs to a thread: `namespace.MountNamespace` calls these functions in one tha
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
-import re
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from mesos_gpu.base.linux import libc
+from mesos_gpu.base.linux.libc import (
+    CLONE_NEWNS,
+    MNT_DETACH,
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+    MS_SLAVE,
+)
+from mesos_gpu.base.linux.mounts import Mount, current_mounts
 from mesos_gpu.errors import ContainerError, Unavailable
-
-CLONE_NEWNS = 0x00020000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
-MS_BIND, MS_REC, MS_PRIVATE, MS_SLAVE = 1 << 12, 1 << 14, 1 << 18, 1 << 19
-MNT_DETACH = 2
-
-ESCAPED = re.compile(rb"\\([0-7]{3})")
-"""How mountinfo writes blanks and backslashes in a path."""
 
 PINNED = "/isolators/network/cni/"
 """What the path of a network namespace has in it that an agent has pinned."""
 
-_libc = ctypes.CDLL(None, use_errno=True)
 _unified: list[tuple[int, str]] = []
 """The cgroup2 tree that was taken out of the view of this process, held open before that, and where it was."""
 TREE = ".tree"
 """Where runtimes find it in what is put in its place."""
 _first: list[int] = []
 """The mounts that this process was started with, held before any of its threads left them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """One line of /proc/self/mountinfo: where it is, what it is, its file system's own options and its own flags.
-
-    `number` is the kernel's id of it, as fdinfo has it.
-    """
-
-    path: str
-    kind: str
-    options: tuple[str, ...]
-    shared: bool
-    flags: tuple[str, ...] = field(default=(), compare=False)
-    number: str = field(default="", compare=False)
-
-
-def read_mounts(text: str) -> tuple[Mount, ...]:
-    """Return the mounts that a mountinfo file, decoded as latin-1, lists; proc(5) gives the format."""
-    mounts = []
-    for line in text.splitlines():
-        head, _, tail = line.partition(" - ")
-        fields, (kind, _, options) = head.split(), tail.split(" ", 2)
-        path = os.fsdecode(ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), fields[4].encode("latin-1")))
-        shared = any(field.startswith("shared:") for field in fields[6:])
-        mounts.append(Mount(path, kind, tuple(options.split(",")), shared, tuple(fields[5].split(",")), fields[0]))
-    return tuple(mounts)
-
-
-def current_mounts() -> tuple[Mount, ...]:
-    """Return this thread's mounts, in the order they were made."""
-    return read_mounts(Path("/proc/thread-self/mountinfo").read_text("latin-1"))
 
 
 def mounted_below(folder: Path) -> list[Mount]:
@@ -83,9 +54,9 @@ def enter_private_mounts() -> None:
     """
     first_mounts()
     try:
-        call("unshare", CLONE_NEWNS)
+        libc.call("unshare", CLONE_NEWNS)
         try:
-            call("mount", b"none", b"/", None, MS_REC | MS_SLAVE, None)
+            libc.mount("none", "/", None, MS_REC | MS_SLAVE)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
@@ -95,7 +66,7 @@ def enter_private_mounts() -> None:
             for mount in mounts:
                 if mount.kind == "cgroup2" and Path(mount.path).name == "unified":
                     unified_tree()
-                    call("umount2", os.fsencode(mount.path), MNT_DETACH)
+                    libc.call("umount2", os.fsencode(mount.path), MNT_DETACH)
         # Pinned network namespaces would live on in this copy when they are given up outside.
         for mount in mounts:
             if mount.kind == "nsfs" and PINNED in mount.path:
@@ -110,7 +81,7 @@ def enter_private_mounts() -> None:
 def unmount(path: str | Path) -> None:
     """Take a mount away, with what is below it; nothing happens to what is not mounted (any more). Raises OSError."""
     try:
-        call("umount2", os.fsencode(path), MNT_DETACH)
+        libc.call("umount2", os.fsencode(path), MNT_DETACH)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOENT):
             raise
@@ -141,10 +112,9 @@ def show_unified(cgroups_root: str) -> None:
         return
     place = Path(_unified[0][1])
     try:
-        call("mount", b"tmpfs", os.fsencode(place), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, b"mode=700,size=1m")
+        libc.mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=700,size=1m")
         (place / TREE).mkdir()
-        tree = os.fsencode(place / TREE)
-        call("mount", b"cgroup2", tree, b"cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC, None)
+        libc.mount("cgroup2", place / TREE, "cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC)
         first = cgroups_root.partition("/")[0]
         (place / first).symlink_to(f"{TREE}/{first}")
     except OSError as error:
@@ -177,11 +147,11 @@ def mount_host_root(path: Path) -> None:
     if around.shared:
         raise ContainerError(f"{around.path} is shared with the host: call enter_private_mounts() first")
     try:
-        call("mount", b"/", os.fsencode(path), None, MS_BIND | MS_REC, None)
-        call("mount", b"none", os.fsencode(path), None, MS_SLAVE | MS_REC, None)
+        libc.mount("/", path, None, MS_BIND | MS_REC)
+        libc.mount("none", path, None, MS_SLAVE | MS_REC)
         for name in ("proc", "dev"):
             if any(mount.path == str(path / name) for mount in current_mounts()):
-                call("umount2", os.fsencode(path / name), MNT_DETACH)
+                libc.call("umount2", os.fsencode(path / name), MNT_DETACH)
         _make_read_only(path / "sys")
     except OSError as error:
         raise ContainerError(f"cannot mount the host's file system at {path}: {error.strerror}") from error
@@ -191,9 +161,9 @@ def _make_read_only(path: Path) -> None:
     mounts = [mount for mount in current_mounts() if Path(mount.path).is_relative_to(path)]
     for mount in mounts:
         # Private first: a controller that the host mounts later must not appear here writable.
-        call("mount", b"none", os.fsencode(mount.path), None, MS_PRIVATE, None)
+        libc.mount("none", mount.path, None, MS_PRIVATE)
         flags = MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
-        call("mount", b"none", os.fsencode(mount.path), None, flags, None)
+        libc.mount("none", mount.path, None, flags)
 
 
 def _turn_chroot_into_mount() -> None:
@@ -205,21 +175,12 @@ def _turn_chroot_into_mount() -> None:
     root = os.open("/", os.O_PATH | os.O_DIRECTORY)
     namespace = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY)
     try:
-        call("setns", namespace, CLONE_NEWNS)
+        libc.call("setns", namespace, CLONE_NEWNS)
         path = str(Path(f"/proc/thread-self/fd/{root}").readlink())
-        call("mount", b"none", b"/", None, MS_REC | MS_SLAVE, None)
-        call("mount", os.fsencode(path), os.fsencode(path), None, MS_BIND | MS_REC, None)
+        libc.mount("none", "/", None, MS_REC | MS_SLAVE)
+        libc.mount(path, path, None, MS_BIND | MS_REC)
         os.chroot(path)
         os.chdir(here)
     finally:
         os.close(root)
         os.close(namespace)
-
-
-def call(name: str, *arguments: bytes | int | None) -> None:
-    """Call a function of the C library that returns 0 when it did what it is for. Raises OSError."""
-    # Flags of mount(2) are an unsigned long; ctypes would pass a Python int as a C int.
-    converted = [ctypes.c_ulong(a) if isinstance(a, int) and name == "mount" else a for a in arguments]
-    if getattr(_libc, name)(*converted) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")

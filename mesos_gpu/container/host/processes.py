@@ -9,40 +9,25 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 
+from mesos_gpu.base.linux.cgroups import cgroups_of
+from mesos_gpu.base.linux.processes import all_pids, read_stat
+from mesos_gpu.base.linux.processes import start_time as start_time_of
 from mesos_gpu.errors import of_want
 
 EXEC_LOOKS = 1000
 """How often to look for the command line of a process that is about to have one."""
 
 
-def read_start_time(pid: int) -> int | None:
-    """Return when `pid` began, in clock ticks since boot; None when there is no such process. proc(5), `stat`.
-
-    Pid and start time together mean one process only.
-    """
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text("latin-1")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return int(text[text.rindex(")") + 2 :].split()[19])  # field 22; the name before ")" may hold anything
-
-
 def is_stopped(pid: int) -> bool:
-    """Return whether a signal has stopped `pid`. proc(5), `stat`."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text("latin-1")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return text[text.rindex(")") + 2] == "T"
+    """Return whether a signal has stopped `pid`."""
+    found = read_stat(pid)
+    return found is not None and found.state == "T"
 
 
 def is_in_cgroup(pid: int, path: str) -> bool:
     """Return whether `pid` runs in the cgroup `path`, in any hierarchy."""
-    try:
-        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return any(line.split(":", 2)[2].endswith(path) for line in lines)  # before it, the cgroup that we ourselves are in
+    # Before it can be the cgroup that this process itself is in.
+    return any(one.path.endswith(path) for one in cgroups_of(pid) or ())
 
 
 class Process:
@@ -63,7 +48,7 @@ class Process:
             return None
         with ExitStack() as another:
             another.callback(os.close, fd)
-            found = read_start_time(pid)
+            found = start_time_of(pid)
             other = start_time is not None and found != start_time
             if found is None or other or (cgroup is not None and not is_in_cgroup(pid, cgroup)):
                 return None
@@ -114,9 +99,9 @@ def pids_naming(texts: Collection[str]) -> list[int]:
     """
     wanted = {os.fsencode(text) for text in texts}
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal() and not wanted.isdisjoint(_arguments(entry)):
-            found.append(int(entry.name))
+    for pid in all_pids():
+        if not wanted.isdisjoint(_arguments(Path(f"/proc/{pid}"))):
+            found.append(pid)
     return found
 
 

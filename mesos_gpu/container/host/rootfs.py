@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mesos_gpu.container.host.mounts import MS_NODEV, call
+from mesos_gpu.base.linux import libc
 from mesos_gpu.errors import ContainerError
 
 OPTIONS = "index=off,metacopy=off,redirect_dir=nofollow"
@@ -88,4 +88,4 @@ def short_names(layers: Sequence[Path], room: int) -> tuple[str, list[str]] | No
 
 
 def _mount(root: Path, options: str) -> None:
-    call("mount", b"overlay", os.fsencode(root), b"overlay", MS_NODEV, os.fsencode(options))
+    libc.mount("overlay", root, "overlay", libc.MS_NODEV, options)

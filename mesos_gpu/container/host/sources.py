@@ -8,7 +8,6 @@ a runtime's `ro` is for the topmost mount alone. In the thread of `namespace.Mou
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import logging
 import os
@@ -19,9 +18,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from mesos_gpu.container.host.beneath import open_beneath
-from mesos_gpu.container.host.idmaps import CANNOT, UserNamespaces, mount_mapped, why
-from mesos_gpu.container.host.mounts import (
+from mesos_gpu.base.linux import libc
+from mesos_gpu.base.linux.libc import (
+    AT_FDCWD,
+    AT_RECURSIVE,
+    AT_SYMLINK_NOFOLLOW,
+    MOUNT_ATTR_NODEV,
+    MOUNT_ATTR_NOEXEC,
+    MOUNT_ATTR_NOSUID,
+    MOUNT_ATTR_RDONLY,
     MS_BIND,
     MS_NODEV,
     MS_NOEXEC,
@@ -31,12 +36,11 @@ from mesos_gpu.container.host.mounts import (
     MS_REC,
     MS_REMOUNT,
     MS_SLAVE,
-    Mount,
-    call,
-    current_mounts,
-    mounted_below,
-    unmount,
 )
+from mesos_gpu.base.linux.mounts import Mount, current_mounts
+from mesos_gpu.container.host.beneath import open_beneath
+from mesos_gpu.container.host.idmaps import CANNOT, UserNamespaces, mount_mapped, why
+from mesos_gpu.container.host.mounts import mounted_below, unmount
 from mesos_gpu.container.host.users import IdMap
 from mesos_gpu.errors import BadInput, ContainerError
 
@@ -45,21 +49,15 @@ KERNEL = frozenset(
 )
 """File systems in which the kernel is told what to do: none of them is shown to a task because it names it."""
 
-SYS_MOUNT_SETATTR = 442
-AT_RECURSIVE, AT_SYMLINK_NOFOLLOW = 0x8000, 0x100
-ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 1, 2, 4, 8
-_FLAGS = {ATTR_RDONLY: MS_RDONLY, ATTR_NOSUID: MS_NOSUID, ATTR_NODEV: MS_NODEV, ATTR_NOEXEC: MS_NOEXEC}
+_FLAGS = {
+    MOUNT_ATTR_RDONLY: MS_RDONLY,
+    MOUNT_ATTR_NOSUID: MS_NOSUID,
+    MOUNT_ATTR_NODEV: MS_NODEV,
+    MOUNT_ATTR_NOEXEC: MS_NOEXEC,
+}
 _NAMES = {"ro": MS_RDONLY, "nosuid": MS_NOSUID, "nodev": MS_NODEV, "noexec": MS_NOEXEC}
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
 log = logging.getLogger(__name__)
-
-
-class _MountAttr(ctypes.Structure):
-    """struct mount_attr of mount_setattr(2)."""
-
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd"))
 
 
 class Source(Struct, frozen=True):
@@ -97,11 +95,13 @@ def hold(source: Source, target: Path, private: Collection[str], namespaces: Use
             _mount(source, entry, target, namespaces)
             # What the host mounts in there later is seen, as in Mesos, unless it would be writable where all is not.
             kind_of_sharing = MS_PRIVATE if source.read_only else MS_SLAVE
-            call("mount", b"none", os.fsencode(target), None, kind_of_sharing | MS_REC, None)
-            restrict(target, ATTR_NOSUID | ATTR_NODEV | (ATTR_RDONLY if source.read_only else 0))
+            libc.mount("none", target, None, kind_of_sharing | MS_REC)
+            restrict(target, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (MOUNT_ATTR_RDONLY if source.read_only else 0))
             for mount in current_mounts():
                 if mount.kind in KERNEL and Path(mount.path).is_relative_to(target):
-                    restrict(Path(mount.path), ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC)
+                    restrict(
+                        Path(mount.path), MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC
+                    )
         except OSError as error:
             unmount(target)
             raise ContainerError(f"cannot show {source.path} in a container: {error.strerror}") from error
@@ -124,7 +124,7 @@ def _mount(source: Source, entry: int, target: Path, namespaces: UserNamespaces)
             if target.is_dir():
                 _mount_below(entry, target, namespace)
             return
-    call("mount", f"/proc/thread-self/fd/{entry}".encode(), os.fsencode(target), None, MS_BIND | MS_REC, None)
+    libc.mount(f"/proc/thread-self/fd/{entry}", target, None, MS_BIND | MS_REC)
 
 
 def _mount_below(entry: int, target: Path, namespace: int) -> None:
@@ -198,20 +198,13 @@ def _mount_of(entry: int) -> str | None:
 
 def restrict(path: Path, flags: int) -> None:
     """Add flags to the mount at `path` and all below it, at once where the kernel can (Linux 5.12). Raises OSError."""
-    attributes = _MountAttr(flags, 0, 0, 0)
-    done = _libc.syscall(
-        ctypes.c_long(SYS_MOUNT_SETATTR),
-        ctypes.c_int(-100),  # AT_FDCWD
-        ctypes.c_char_p(os.fsencode(path)),
-        ctypes.c_uint(AT_RECURSIVE | AT_SYMLINK_NOFOLLOW),
-        ctypes.byref(attributes),
-        ctypes.c_size_t(ctypes.sizeof(attributes)),
-    )
-    number = ctypes.get_errno()
-    if done == 0:
+    below = AT_RECURSIVE | AT_SYMLINK_NOFOLLOW
+    try:
+        libc.set_mount_attributes(AT_FDCWD, os.fsencode(path), below, attributes=flags)
         return
-    if number not in (errno.ENOSYS, errno.EPERM):
-        raise OSError(number, os.strerror(number))
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):
+            raise
     for mount in current_mounts():
         if Path(mount.path).is_relative_to(path):
             _remount(mount, flags)
@@ -221,4 +214,4 @@ def _remount(mount: Mount, flags: int) -> None:
     """Add flags to one mount, which keeps those it has."""
     had = sum(flag for name, flag in _NAMES.items() if name in mount.flags)
     added = sum(theirs for ours, theirs in _FLAGS.items() if flags & ours)
-    call("mount", b"none", os.fsencode(mount.path), None, MS_BIND | MS_REMOUNT | had | added, None)
+    libc.mount("none", mount.path, None, MS_BIND | MS_REMOUNT | had | added)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mesos_gpu.base.files import private_folder
-from mesos_gpu.boot import read_boot_id
+from mesos_gpu.base.linux.processes import read_boot_id
 from mesos_gpu.container.attached import terminals
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.cgroups import Cgroups

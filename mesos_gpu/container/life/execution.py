@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from mesos_gpu.base.files import write_whole
+from mesos_gpu.base.linux.processes import read_stat
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import readable
@@ -148,12 +149,12 @@ def family_of(root: int, pids: Collection[int]) -> frozenset[int]:
 
 
 def _parent_and_session(pid: int) -> tuple[int, int] | None:
-    """Return both numbers of a process, None when it is gone or a zombie; proc(5) gives the format."""
+    """Return both numbers of a process, None when it is gone, a zombie, or cannot be seen."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        found = read_stat(pid)
     except OSError:
         return None
-    return None if fields[0] in "ZX" else (int(fields[1]), int(fields[3]))
+    return None if found is None or found.is_ended else (found.parent, found.session)
 
 
 def _process_document(bundle: Path, execution: Execution) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+from mesos_gpu.base.linux import libc
 from mesos_gpu.container.host.idmaps import UserNamespaces, make_node, map_folder, mount_devices
-from mesos_gpu.container.host.mounts import MS_BIND, MS_REC, call, mounted_below
+from mesos_gpu.container.host.mounts import mounted_below
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.container.spec.id_pool import IdPool
@@ -141,7 +142,7 @@ class Remapping:
             place.parent.mkdir(mode=ENTERED_BY_ALL, exist_ok=True)
             place.parent.chmod(ENTERED_BY_ALL)
             place.mkdir(mode=ENTERED_BY_ALL)
-            call("mount", os.fsencode(root), os.fsencode(place), None, MS_BIND | MS_REC, None)
+            libc.mount(root, place, None, libc.MS_BIND | libc.MS_REC)
         except OSError as error:
             raise ContainerError(f"cannot show {root} at {place}: {error.strerror}") from error
         return place

@@ -16,12 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from mesos_gpu.container.host.mounts import MS_BIND, call, first_mounts, unmount
+from mesos_gpu.base.linux import libc
+from mesos_gpu.base.linux.libc import CLONE_FS, CLONE_NEWNET, CLONE_NEWNS, MS_BIND
+from mesos_gpu.container.host.mounts import first_mounts, unmount
 from mesos_gpu.errors import ContainerError
 
 T = TypeVar("T")
 
-CLONE_NEWNS, CLONE_FS, CLONE_NEWNET = 0x00020000, 0x00000200, 0x40000000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 _IFREQ = "16sH22x"
 NS_GET_NSTYPE = 0xB703
@@ -56,8 +57,8 @@ class Outside:
             if namespace is None:
                 continue
             try:
-                call("unshare", CLONE_FS)
-                call("setns", namespace, CLONE_NEWNS)
+                libc.call("unshare", CLONE_FS)
+                libc.call("setns", namespace, CLONE_NEWNS)
                 return
             except OSError:
                 continue  # not allowed: then our own mounts must do, and a restarted agent finds no pins
@@ -98,7 +99,7 @@ def make_namespace() -> int:
     """Return a descriptor of a new network namespace, in which only the loopback is, and up. Raises ContainerError."""
 
     def work() -> int:
-        call("unshare", CLONE_NEWNET)
+        libc.call("unshare", CLONE_NEWNET)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
             found = fcntl.ioctl(any_socket, SIOCGIFFLAGS, struct.pack(_IFREQ, b"lo", 0))
             flags = struct.unpack(_IFREQ, found)[1]
@@ -114,7 +115,7 @@ def make_namespace() -> int:
 def pin(namespace: int, path: Path) -> None:
     """Keep a namespace at a path, until `unpin`. In the thread of Outside. Raises OSError."""
     path.touch()
-    call("mount", f"/proc/self/fd/{namespace}".encode(), os.fsencode(path), None, MS_BIND, None)
+    libc.mount(f"/proc/self/fd/{namespace}", path, None, MS_BIND)
 
 
 def unpin(path: Path) -> None:
@@ -151,7 +152,7 @@ def socket_in(namespace: int, family: int, kind: int, protocol: int = 0) -> sock
     """Return a socket of another network namespace, whoever uses it then. Raises OSError."""
 
     def work() -> socket.socket:
-        call("setns", namespace, CLONE_NEWNET)
+        libc.call("setns", namespace, CLONE_NEWNET)
         return socket.socket(family, kind, protocol)
 
     return in_thread(work)

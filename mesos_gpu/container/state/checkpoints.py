@@ -22,7 +22,7 @@ Step = Literal["preparing", "running", "ended"]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One container. The start times are those of `processes.read_start_time`.
+    """One container. The start times are those of `mesos_gpu.base.linux.processes.start_time`.
 
     A `session` ends with the agent that started it. `mem_bytes` are the most it may use, unless `mem_unlimited`,
     `mem_sure_bytes` what it is sure of (0 in records of before there was a difference).

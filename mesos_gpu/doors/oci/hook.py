@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mesos_gpu.base.linux.cgroups import cgroups_of
 from mesos_gpu.doors.common.agent import SETTINGS, Book, find_agent
 from mesos_gpu.doors.common.names import HOOK
 from mesos_gpu.doors.oci.edits import device_rules, engine_folder
@@ -88,14 +89,15 @@ def holder_of(state: Mapping[str, Any]) -> dict[str, Any]:
     pid = int(state["pid"])
     watched: dict[str, Any] = {"pid": pid}
     try:
-        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
-    except OSError:
-        raise Unavailable(f"the container's first process {pid} is gone") from None
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if str(state["id"]) not in path or not ({"devices", ""} & set(controllers.split(","))):
+        memberships = cgroups_of(pid)
+    except OSError as error:
+        raise Unavailable(f"the cgroup of the container's first process {pid} cannot be read: {error}") from None
+    if memberships is None:
+        raise Unavailable(f"the container's first process {pid} is gone")
+    for one in memberships:
+        if str(state["id"]) not in one.path or (one.controllers and "devices" not in one.controllers):
             continue
-        mounted = Path("/sys/fs/cgroup") / ("devices" if controllers else "") / path.lstrip("/")
+        mounted = Path("/sys/fs/cgroup") / ("devices" if one.controllers else "") / one.path.lstrip("/")
         if (mounted / "cgroup.procs").exists():
             watched["cgroup"] = str(mounted)
             break

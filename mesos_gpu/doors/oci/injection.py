@@ -8,7 +8,6 @@ files (CVE-2025-23266, CVE-2025-23267).
 
 from __future__ import annotations
 
-import ctypes
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -17,41 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mesos_gpu.base.linux import libc
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.gpu.device import DeviceNode
 from mesos_gpu.isolator.driver_files import stem, wanted_binaries, wanted_libraries
 from mesos_gpu.isolator.live_access import make_node
 
-_SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_OPENAT2, _SYS_MOUNT_SETATTR = 428, 429, 437, 442
-"""On every architecture: since Linux 5.1 new calls have one number."""
-_CLONE_NEWNS = 0x00020000
-_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
-_OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
-_MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH = 0x04, 0x40
-_RDONLY, _NOSUID, _NODEV = 0x1, 0x2, 0x4
-_NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64")
 """Where the loader looks without being told, and without a cache."""
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _Attributes(ctypes.Structure):
-    """struct mount_attr of mount_setattr(2)."""
-
-    _fields_ = (
-        ("attr_set", ctypes.c_uint64),
-        ("attr_clr", ctypes.c_uint64),
-        ("propagation", ctypes.c_uint64),
-        ("userns_fd", ctypes.c_uint64),
-    )
-
-
-class _OpenHow(ctypes.Structure):
-    """struct open_how of openat2(2)."""
-
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,58 +92,31 @@ def _usual(volume: Path, capabilities: Sequence[str]) -> list[tuple[Path, bool]]
     return found
 
 
-def _call(number: int, *arguments: Any) -> int:
-    done: int = _libc.syscall(ctypes.c_long(number), *arguments)
-    if done < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
-    return done
-
-
 def _tree(source: Path, closing: ExitStack) -> int:
     """Return a mount of `source` that is nowhere yet, read-only."""
-    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
-    path = ctypes.c_char_p(os.fsencode(source))
-    tree = _call(_SYS_OPEN_TREE, ctypes.c_int(_AT_FDCWD), path, ctypes.c_uint(flags))
+    flags = libc.OPEN_TREE_CLONE | libc.OPEN_TREE_CLOEXEC | libc.AT_RECURSIVE
+    tree = libc.open_tree(libc.AT_FDCWD, os.fsencode(source), flags)
     closing.callback(os.close, tree)
-    wanted = _Attributes(_RDONLY | _NOSUID | _NODEV, 0, 0, 0)
-    _call(
-        _SYS_MOUNT_SETATTR,
-        ctypes.c_int(tree),
-        ctypes.c_char_p(b""),
-        ctypes.c_uint(_AT_EMPTY_PATH | _AT_RECURSIVE),
-        ctypes.byref(wanted),
-        ctypes.c_size_t(ctypes.sizeof(wanted)),
-    )
+    attributes = libc.MOUNT_ATTR_RDONLY | libc.MOUNT_ATTR_NOSUID | libc.MOUNT_ATTR_NODEV
+    libc.set_mount_attributes(tree, b"", libc.AT_EMPTY_PATH | libc.AT_RECURSIVE, attributes=attributes)
     return tree
 
 
 def _attach(tree: int, target: int) -> None:
-    flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
-    empty = ctypes.c_char_p(b"")
-    _call(_SYS_MOVE_MOUNT, ctypes.c_int(tree), empty, ctypes.c_int(target), empty, ctypes.c_uint(flags))
+    libc.move_mount(tree, target, b"", libc.MOVE_MOUNT_T_EMPTY_PATH)
 
 
 def _enter_mounts(pid: int) -> None:
     namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if _libc.setns(namespace, _CLONE_NEWNS) < 0:
-            error = ctypes.get_errno()
-            raise OSError(error, os.strerror(error))
+        libc.call("setns", namespace, libc.CLONE_NEWNS)
     finally:
         os.close(namespace)
 
 
 def _open(top: int, path: str, flags: int) -> int:
     """Open a path in the container's root: its links lead where they would lead inside."""
-    how = _OpenHow(flags, 0, _NO_MAGICLINKS | _IN_ROOT)
-    return _call(
-        _SYS_OPENAT2,
-        ctypes.c_int(top),
-        ctypes.c_char_p(os.fsencode(path)),
-        ctypes.byref(how),
-        ctypes.c_size_t(ctypes.sizeof(how)),
-    )
+    return libc.openat2(top, path, flags, resolve=libc.RESOLVE_NO_MAGICLINKS | libc.RESOLVE_IN_ROOT)
 
 
 def _is_folder(top: int, path: str) -> bool:

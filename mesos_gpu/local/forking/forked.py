@@ -20,13 +20,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
+from mesos_gpu.base.linux import libc
+from mesos_gpu.base.linux.processes import read_stat
 from mesos_gpu.local.forking import later
 from mesos_gpu.local.plan import program
 
 SERVICES = ("mesos_gpu.master.service", "mesos_gpu.agent.service", "mesos_gpu.marathon.service")
 """In the order in which a box starts them."""
-_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
-LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def preload(modules: Sequence[str]) -> Iterator[str]:
@@ -78,7 +78,7 @@ def be_service(module: str, flags: Sequence[str], *, name: str, log: int, end: s
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        LIBC.prctl(_PR_SET_PDEATHSIG, end)
+        libc.end_with_parent(end)
         if os.getppid() != parent:
             os._exit(1)
         os.dup2(log, 1)
@@ -123,9 +123,9 @@ def rename(name: str, command: Sequence[str]) -> None:
     The kernel shows the memory where a program's arguments were put, and lets only who has CAP_SYS_RESOURCE name
     another place: so it is written over.
     """
-    LIBC.prctl(_PR_SET_NAME, f"mesos-{name}".encode()[:15])
-    fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
-    start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end of proc(5)
+    libc.call("prctl", libc.PR_SET_NAME, f"mesos-{name}".encode()[:15])
+    found = read_stat("self")
+    start, end = (0, 0) if found is None else found.arguments
     if 0 < start < end:
         text = b"".join(os.fsencode(word) + b"\0" for word in command)[: end - start - 1]
         ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)

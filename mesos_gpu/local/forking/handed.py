@@ -17,9 +17,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from mesos_gpu.local.forking.forked import LIBC, be_service
+from mesos_gpu.base.linux import libc
+from mesos_gpu.local.forking.forked import be_service
 
-_PR_SET_CHILD_SUBREAPER = 36
 _BEGIN = b"1"
 _TOLD = struct.Struct("=ii")
 """The pid, and 0; or 0, and the errno for which there is no process."""
@@ -92,7 +92,7 @@ def _fork_again(
 
 def adopt(adopts: bool) -> None:
     """Have this process adopt what those below it leave when they end, or no longer: a subreaper of prctl(2)."""
-    LIBC.prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
+    libc.call("prctl", libc.PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
 
 
 def children() -> frozenset[int]:

@@ -14,6 +14,7 @@ from time import monotonic
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from mesos_gpu.base.linux.peers import uid_of_peer
 from mesos_gpu.errors import BadInput
 from mesos_gpu.marathon.api.answers import SESSION_KEY, read_object, refusal
 from mesos_gpu.marathon.api.mesos_door import MESOS_CREDENTIALS, OF_SESSION
@@ -21,7 +22,7 @@ from mesos_gpu.marathon.api.page import ours
 from mesos_gpu.marathon.api.proxy import VIA
 from mesos_gpu.mesos.security.browser_logins import TICKET_S, BrowserLogins, Session
 from mesos_gpu.process.http import json_response
-from mesos_gpu.process.peers import ROOT, uid_of_peer
+from mesos_gpu.process.peers import ROOT
 
 TICKETS, SESSION = "/ui/api/tickets", "/ui/api/session"
 _BYTES = 32

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mesos_gpu.base.linux.mounts import current_mounts
 from mesos_gpu.container.cgroups import Cgroups, hierarchies_v1
 from mesos_gpu.container.cgroups.v1 import CgroupsV1
 from mesos_gpu.container.cgroups.v2 import CgroupsV2
-from mesos_gpu.container.host.mounts import current_mounts
 from mesos_gpu.errors import Unavailable
 from tests.support.golden import Golden
 

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from mesos_gpu.agent.disk.sandbox import make_nested_sandbox, remove_sandbox
+from mesos_gpu.base.linux.mounts import Mount, read_mounts
+from mesos_gpu.base.linux.processes import start_time
 from mesos_gpu.container.cgroups import hierarchies_v1
 from mesos_gpu.container.host import beneath
 from mesos_gpu.container.host import mounts as mounts_module
@@ -24,8 +26,8 @@ from mesos_gpu.container.host.beneath import folder_at, make_folders, open_benea
 from mesos_gpu.container.host.disk import DiskRules, OverQuota, over_quota, used_bytes, watch_disk
 from mesos_gpu.container.host.filters import ANNOTATION, REMEMBERED, Filters
 from mesos_gpu.container.host.inside import find_image_user, make_folder, resolve
-from mesos_gpu.container.host.mounts import PINNED, Mount, enter_private_mounts, read_mounts
-from mesos_gpu.container.host.processes import Process, is_in_cgroup, pids_naming, read_start_time
+from mesos_gpu.container.host.mounts import PINNED, enter_private_mounts
+from mesos_gpu.container.host.processes import Process, is_in_cgroup, pids_naming
 from mesos_gpu.container.host.rootfs import short_names
 from mesos_gpu.container.host.runtime import Runtime
 from mesos_gpu.container.host.users import HostUser, find_user
@@ -306,7 +308,7 @@ async def test_a_child_is_waited_for_and_reaped() -> None:
 
 
 def test_a_process_of_another_start_time_or_cgroup_is_not_it() -> None:
-    started = read_start_time(os.getpid())
+    started = start_time(os.getpid())
     assert started is not None
     assert Process.open(os.getpid(), start_time=started + 1) is None
     assert Process.open(os.getpid(), cgroup="/no/such/cgroup") is None
@@ -320,7 +322,7 @@ def test_a_process_that_is_gone_is_none() -> None:
     child = subprocess.Popen(["true"])
     child.wait()
     assert Process.open(child.pid) is None
-    assert read_start_time(child.pid) is None
+    assert start_time(child.pid) is None
     assert not is_in_cgroup(child.pid, "/")
 
 
@@ -416,12 +418,6 @@ TEXT = """\
 33 30 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,release_agent=/lib/x,name=systemd
 34 22 0:40 / /mnt/a\\040b rw master:7 propagate_from:2 - overlay overlay rw,lowerdir=/a:/b
 """
-
-
-def test_mountinfo_is_read_with_blanks_in_paths_and_any_number_of_optional_fields() -> None:
-    mounts = read_mounts(TEXT)
-    assert mounts[0] == Mount("/", "ext4", ("rw", "discard"), shared=True)
-    assert mounts[-1] == Mount("/mnt/a b", "overlay", ("rw", "lowerdir=/a:/b"), shared=False)
 
 
 def test_controllers_that_share_a_hierarchy_have_the_same_mount() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mesos_gpu.base.linux.mounts import current_mounts
 from mesos_gpu.container import open_containerizer
-from mesos_gpu.container.host.mounts import current_mounts
 from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.spec.config import Volume

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.base.linux.cgroups import processes_in
 from mesos_gpu.container import Containerizer
-from mesos_gpu.container.cgroups.files import read_pids, remove_tree
+from mesos_gpu.container.cgroups.files import remove_tree
 from mesos_gpu.container.host.processes import _arguments
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.isolator.plan import LaunchPlan
@@ -79,6 +80,6 @@ def test_who_is_in_a_cgroup_that_cannot_be_looked_into_is_not_taken_for_gone(tmp
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "cgroup.procs").write_text("7\n")
     with no_descriptors(), pytest.raises(OSError, match="Too many open files"):
-        read_pids(tmp_path / "one")
-    assert read_pids(tmp_path / "one") == {7}
-    assert read_pids(tmp_path / "two") == set()
+        processes_in(tmp_path / "one")
+    assert processes_in(tmp_path / "one") == {7}
+    assert processes_in(tmp_path / "two") == set()

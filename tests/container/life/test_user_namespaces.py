@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mesos_gpu.container.host.mounts import call, read_mounts, unmount
+from mesos_gpu.base.linux.libc import call
+from mesos_gpu.base.linux.mounts import read_mounts
+from mesos_gpu.container.host.mounts import unmount
 from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.config import Secret, SessionConfig, Volume

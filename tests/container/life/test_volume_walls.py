@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.container.host.mounts import call, unmount
+from mesos_gpu.base.linux.libc import call
+from mesos_gpu.container.host.mounts import unmount
 from mesos_gpu.container.host.sources import refusal
 from mesos_gpu.container.spec.config import ContainerConfig, Volume, check_config
 from mesos_gpu.errors import BadInput

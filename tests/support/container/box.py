@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from mesos_gpu.base.linux.mounts import current_mounts
 from mesos_gpu.container import ContainerConfig, Containerizer, open_containerizer
-from mesos_gpu.container.host.mounts import current_mounts
 from mesos_gpu.container.life.provisioner import Images
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.config import ImageAsk, Volume

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from mesos_gpu.container.host.mounts import call
+from mesos_gpu.base.linux.libc import call
 from mesos_gpu.container.network.netns import CLONE_NEWNET
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.errors import MesosGpuError

@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mesos_gpu.base.linux.mounts import current_mounts
 from mesos_gpu.container.cgroups import hierarchies_v1
-from mesos_gpu.container.host.mounts import current_mounts, unified_tree
+from mesos_gpu.container.host.mounts import unified_tree
 from mesos_gpu.sharing.freezer import is_frozen, thaw
 
 PROGRAM = str(Path(__file__).parents[3] / "mesos_gpu" / "sharing" / "__main__.py")
