@@ -246,4 +246,6 @@ def test_flags_cannot_be_changed() -> None:
     flags = parsed(AGENT)
     with pytest.raises(AttributeError):
         flags.port = 1  # type: ignore[attr-defined]
-    assert parsed(AGENT).replace(port=1).port == 1  # type: ignore[attr-defined]
+    assert flags.replace(port=1).port == 1  # type: ignore[attr-defined]
+    with pytest.raises(TypeError):
+        flags.replace(prot=1)

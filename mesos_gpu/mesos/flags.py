@@ -198,7 +198,10 @@ class Flags:
     """Values of flags, one for each field; they never change. A field of the class itself is the `Flag`."""
 
     def __init__(self, **values: Any) -> None:
-        self.__dict__.update({flag.name: flag.default for flag in flags_of(type(self))} | values)
+        defaults = {flag.name: flag.default for flag in flags_of(type(self))}
+        if unknown := values.keys() - defaults.keys():
+            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
+        self.__dict__.update(defaults | values)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"{name} cannot be changed; `replace` returns a copy")
