@@ -10,15 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.mesos.messages import devolve
 from tests.support.agent.custom_executors import CUSTOM, hosted
-from tests.support.agent.documents import AGENT_ID, ALL_CAPABILITIES, framework
+from tests.support.agent.documents import AGENT_ID
 from tests.support.agent.hosting import IDS
 from tests.support.agent.live import FRAMEWORK, LiveAgent, live_agent
 
 pytestmark = pytest.mark.root
 
-NOT_CHECKPOINTING = devolve("mesos.FrameworkInfo", framework(*ALL_CAPABILITIES, checkpoint=False))
 PATIENT = "--executor_reregistration_timeout=15secs"  # of a busy machine; it continues as soon as all are back
 
 
@@ -87,13 +85,3 @@ async def test_an_executor_ends_when_told_and_when_it_does_not_listen(agent: Liv
     assert (await agent.reaches("deaf", "TASK_KILLED"))["reason"] == "REASON_TASK_KILLED_DURING_LAUNCH"
     agent.run("all", "true", gpus=4)
     assert await agent.ends("all") == "TASK_FINISHED"
-
-
-async def test_what_does_not_checkpoint_dies_with_its_agent(agent: LiveAgent) -> None:
-    agent.master.run(NOT_CHECKPOINTING, hosted("one", gpus=4))
-    await agent.reaches("one", "TASK_RUNNING")
-    await agent.signal(signal.SIGKILL)
-    await agent.start()
-    assert "executor_infos" not in agent.master.messages("ReregisterSlaveMessage")[-1]
-    agent.run("all", "true", gpus=4)
-    await agent.reaches("all", "TASK_FINISHED")

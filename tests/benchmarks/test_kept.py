@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -102,37 +99,6 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "turns"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("turns", "code", "said"),
-    [
-        ("1.2", check.NOTHING_WORSE, "mine: 1 ratios as they were\n"),
-        ("2 1", check.NOTHING_WORSE, "mine: 1 ratios as they were\n"),
-        ("2 3", check.WORSE, "  worse: key (what it is): ratio 1 -> 3\n"),
-        ("0.5 0.6", check.NOTHING_WORSE, "  better: key (what it is): ratio 1 -> 0.6\n"),
-        ("broken", check.NOT_RUN, "mine: not run: mine ended with 1 and kept no figure\nthere is no such program\n"),
-    ],
-)
-def test_check_tells_what_moved_twice(
-    bench: Path, capsys: pytest.CaptureFixture[str], turns: str, code: int, said: str
-) -> None:
-    bench.write_text(turns)
-    assert check.check(["mine"], keep=False) == code
-    printed = capsys.readouterr().out
-    assert said in printed
-    assert "it says much" not in printed
-    assert bench.read_text() == ""
-
-
-@pytest.mark.slow
-def test_what_check_keeps_is_what_it_holds_others_to(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bench.write_text("2.5 2.5")
-    assert check.check(["mine"], keep=True) == check.NOTHING_WORSE
-    assert json.loads(check.BASELINE.read_text())["ratios"] == {"mine": {"key": 2.5}}
-    assert check.check(["mine"], keep=False) == check.NOTHING_WORSE
-    assert "1 ratios as they were" in capsys.readouterr().out
-
-
 def test_no_quick_benchmark_of_a_name_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,41 +106,3 @@ def test_no_quick_benchmark_of_a_name_is_said(
     with pytest.raises(SystemExit):
         check.main()
     assert "no quick benchmark is called lanch" in capsys.readouterr().err
-
-
-LONG = """\
-import sys
-import time
-from pathlib import Path
-
-from benchmarks.kept import figure
-
-figure("key", "what it is", 1.0)
-Path(sys.argv[1]).touch()
-try:
-    time.sleep(600)
-finally:
-    Path(sys.argv[2]).touch()
-"""
-
-
-@pytest.mark.slow
-def test_a_benchmark_that_is_ended_before_it_is_done_keeps_what_it_had(bench: Path, tmp_path: Path) -> None:
-    (tmp_path / "benchmarks" / "mine.py").write_text(LONG)
-    begun, cleared = tmp_path / "begun", tmp_path / "cleared"
-
-    def cut() -> None:
-        while not begun.exists():
-            time.sleep(0.02)
-        signal.pthread_kill(main, signal.SIGUSR1)
-
-    main = threading.get_ident()
-    before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
-    try:
-        threading.Thread(target=cut, daemon=True).start()
-        with pytest.raises(running.BenchCut) as ended:
-            running.run("mine", [str(begun), str(cleared)])
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    assert [one.key for one in ended.value.figures] == ["key"]
-    assert cleared.exists()

@@ -131,6 +131,14 @@ def test_a_result_of_a_task_that_is_gone_changes_nothing(run: Run) -> None:
     assert run.state.health == before.health == {}
 
 
+def test_a_result_of_a_check_that_the_app_does_not_have_changes_nothing(run: Run) -> None:
+    run.put(app(healthChecks=[HTTP]))
+    run.run_all()
+    (task,) = run.tasks()
+    assert run.do(HealthChecked(task, 1, alive=False)) == []
+    assert run.state.health == {}
+
+
 def test_verdicts_of_the_executor_come_with_statuses(run: Run) -> None:
     mesos = {"protocol": "COMMAND", "command": {"value": "true"}, "maxConsecutiveFailures": 2}
     run.put(app(healthChecks=[mesos]))

@@ -351,6 +351,11 @@ def test_the_apps_of_a_group_are_put_in_the_order_in_which_they_are_listed_and_r
     assert gone == [f"/h/{name}" for name in NAMES]
 
 
+def test_a_group_that_does_not_exist_cannot_be_removed(run: Run) -> None:
+    with pytest.raises(NotFound):
+        run.do(RemoveGroup("/g", "d"))
+
+
 def test_groups_come_in_the_order_of_the_apps_that_imply_them() -> None:
     assert list(all_groups({}, [f"/{name}/app" for name in NAMES])) == [f"/{name}" for name in NAMES]
 

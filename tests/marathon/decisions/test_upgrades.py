@@ -197,6 +197,11 @@ def test_a_group_that_was_removed_comes_back_with_its_dependencies() -> None:
     assert groups_before(_deployment("2"), (after, before), made_anew, ())["/a"].dependencies == ("/q", "/x")
 
 
+def test_a_group_that_was_added_and_removed_since_stays_removed() -> None:
+    after = Root("2", {"/b": Group("/b")})
+    assert groups_before(_deployment("2"), (after, Root("1", {})), {}, ()) == {}
+
+
 def test_a_deployment_whose_tree_is_forgotten_changes_no_groups() -> None:
     now = {"/a": Group("/a")}
     assert groups_before(_deployment("gone"), (Root("2"),), now, ()) == now

@@ -13,7 +13,7 @@ from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.mesos.resource import Document
-from tests.support.master.build import OTHER_UUID, THIRD_UUID, UUID, framework_info, recorded, resources_of
+from tests.support.master.build import framework_info, recorded, resources_of
 from tests.support.master.live import JSON, Scheduler, ScriptedAgent, soon, until
 
 
@@ -64,100 +64,12 @@ async def test_subscriptions_are_answered_as_recorded(scheduler: Scheduler, case
         assert await soon(scheduler.events.get()) is None
 
 
-async def test_a_life_of_a_task_goes_as_recorded(
-    master: RunningMaster, agent: ScriptedAgent, scheduler: Scheduler
-) -> None:
-    await agent.register()
-    await scheduler.subscribe(framework_info(capabilities="GPU_RESOURCES TASK_KILLING_STATE PARTITION_AWARE"))
-    await scheduler.launch(await scheduler.offer(), task(agent))
-    run = await agent.message("RunTaskMessage")
-    assert set(run) == {"framework", "pid", "task", "resource_version_uuids", "launch_executor"}
-    assert (run["pid"], run["launch_executor"]) == ("@0.0.0.0:0", True)
-    assert run["resource_version_uuids"] == [{"uuid": {"value": UUID}}]
-    told = [event["update"]["status"] for event in recorded()["events"] if event["type"] == "UPDATE"]
-    container = {
-        "network_infos": [{"ip_addresses": [{"ip_address": "127.0.0.1"}]}],
-        "executor_pid": 5157,
-        "container_id": {"value": "c"},
-    }
-    for state, uuid in [("TASK_STARTING", UUID), ("TASK_RUNNING", OTHER_UUID), ("TASK_FINISHED", THIRD_UUID)]:
-        more = {"message": "Command exited with status 0"} if state == "TASK_FINISHED" else {}
-        agent.update(run, state, uuid, container_status=container, **more)
-        status = await scheduler.status()
-        expected = next(s for s in told if s["state"] == state and s["source"] == "SOURCE_EXECUTOR")
-        assert set(status) == set(expected)
-        assert status["container_status"]["network_infos"] == expected["container_status"]["network_infos"]
-        assert (status["state"], status["uuid"]) == (state, uuid)
-        await scheduler.acknowledge(status)
-        ack = await agent.message("StatusUpdateAcknowledgementMessage")
-        assert ack == {
-            "slave_id": {"value": agent.id},
-            "framework_id": {"value": scheduler.framework_id},
-            "task_id": {"value": "t"},
-            "uuid": uuid,
-        }
-    [framework] = master.engine.state.frameworks.values()
-    assert not framework.tasks
-    assert len(framework.completed) == 1
-
-
 async def test_calls_are_answered_202_with_the_recorded_headers(scheduler: Scheduler) -> None:
     await scheduler.subscribe()
     for kind, body in [("SUPPRESS", None), ("REVIVE", {}), ("RECONCILE", {"tasks": []}), ("REQUEST", {"requests": []})]:
         answer = await scheduler.call(kind, body)
         assert answer.status == 202
         assert {k: v for k, v in answer.headers.items() if k != "Date"} == recorded()["calls_answer"]
-
-
-async def test_half_a_gpu_is_a_task_error_and_reaches_no_agent(agent: ScriptedAgent, scheduler: Scheduler) -> None:
-    await agent.register()
-    await scheduler.subscribe()
-    await scheduler.launch(await scheduler.offer(), task(agent, resources="cpus:0.1;mem:32;gpus:0.5"))
-    status = await scheduler.status()
-    assert (status["state"], status["source"], status["reason"]) == (
-        "TASK_ERROR",
-        "SOURCE_MASTER",
-        "REASON_TASK_INVALID",
-    )
-    assert status["message"].endswith("The 'gpus' resource must be an unsigned integer")
-    assert "uuid" not in status
-    assert agent.messages.empty()
-
-
-async def test_a_wrong_or_missing_stream_id_is_refused_as_recorded(scheduler: Scheduler) -> None:
-    await scheduler.subscribe()
-    old = recorded()["wrong_stream"]
-    given, framework_id = old["request"]["headers"]["Mesos-Stream-Id"], old["request"]["body"]["framework_id"]["value"]
-    answer = await scheduler.call("REVIVE", {}, **{"Mesos-Stream-Id": given})
-    assert answer.status == 400
-    assert await answer.text() == old["response"]["body"].replace(framework_id, scheduler.framework_id)
-
-
-async def test_the_newest_subscription_takes_over(new_scheduler: Callable[[], Scheduler]) -> None:
-    first, second = new_scheduler(), new_scheduler()
-    await first.subscribe()
-    await second.subscribe(framework_info(), first.framework_id)
-    assert await first.event("ERROR") == {"message": "Framework failed over"}
-    assert await soon(first.events.get()) is None
-    assert (await first.call("REVIVE")).status == 400
-    assert (await second.call("REVIVE")).status == 202
-
-
-async def test_after_teardown_there_is_no_framework(
-    master: RunningMaster, new_scheduler: Callable[[], Scheduler]
-) -> None:
-    scheduler = new_scheduler()
-    await scheduler.subscribe()
-    assert (await scheduler.call("TEARDOWN")).status == 202
-    assert await soon(scheduler.events.get()) == {"type": "HEARTBEAT"}
-    assert await soon(scheduler.events.get()) is None
-    answer = await scheduler.call("REVIVE")
-    expected = recorded()["after_teardown"]["response"]
-    assert (answer.status, await answer.text()) == (expected["status"], expected["body"])
-    again = new_scheduler()
-    assert await again.open(framework_info(), scheduler.framework_id) == 200
-    assert await again.event("ERROR") == {"message": "Framework has been removed"}
-    assert await soon(again.events.get()) is None
 
 
 async def test_a_scheduler_that_hangs_up_may_come_back(

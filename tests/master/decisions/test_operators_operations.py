@@ -64,6 +64,20 @@ def test_an_operator_takes_offers_back_that_stand_in_the_way_and_no_others(world
     assert world.agent.total.reserved(ROLE).gpus == 4
 
 
+def test_an_operator_takes_back_no_more_offers_than_needed() -> None:
+    state = new_state()
+    agents.register(state, report("cpus:2;mem:2048;gpus:1;gpus(web):1"))
+    (agent,) = state.agents.values()
+    for role in (ROLE, "web"):
+        add_framework(state, capabilities="GPU_RESOURCES", role=role)
+        offers(state)
+    first, second = agent.offers
+    actions = operations.operate(state, agent, operation("RESERVE", dynamic("gpus", 1), name=None))
+    rescinded = [body["offer_id"]["value"] for body in events(actions, "RESCIND")]
+    assert (rescinded, list(agent.offers)) == ([first], [second])
+    check_books(state)
+
+
 def test_an_operator_does_not_get_what_tasks_use(world: World) -> None:
     world.accept({"type": "LAUNCH", "launch": {"task_infos": [task_info(world.agent, "t")]}})
     offer = world.offer()
