@@ -463,8 +463,8 @@ def _next_holding(ledger: Ledger, event: HolderEvent, has: Holding) -> Holding |
         case StepSuspension():
             name = ContainerId(event.holder.id)
             if event.holder not in ledger.holdings:
-                if event.step is Step.ENDED:
-                    return None
+                if event.step is not Step.SUSPEND:
+                    return None  # it has ended in the meantime
                 raise NotFound(f"container {name} has no GPUs here")
             return replace(has, suspension=next_suspension(has.suspension, name, event.step, event.gpus))
 

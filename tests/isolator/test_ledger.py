@@ -208,7 +208,8 @@ def test_a_suspended_container_has_no_gpu_and_the_master_counts_it() -> None:
         handle(ledger, StepSuspension(A, Step.SUSPEND, ("GPU-0",)))
     with pytest.raises(NotFound):
         handle(ledger, StepSuspension(B, Step.SUSPEND, ("GPU-0",)))
-    assert after(StepSuspension(B, Step.ENDED), ledger=ledger) == ledger
+    for step in (Step.PUT_AWAY, Step.KEPT, Step.RESUME, Step.BACK, Step.REMAINED, Step.ENDED):
+        assert after(StepSuspension(B, step), ledger=ledger) == ledger, "it has ended in the meantime"
     assert after(StepSuspension(A, Step.ENDED), ledger=ledger).offered == 4
 
 
