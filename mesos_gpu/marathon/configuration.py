@@ -12,7 +12,7 @@ from mesos_gpu.errors import BadFlag
 from mesos_gpu.marathon.api.gate import HttpSettings
 from mesos_gpu.marathon.api.openapi_routes import API_VERSION
 from mesos_gpu.marathon.definitions.app import FEATURES, AppRules
-from mesos_gpu.marathon.definitions.app_settings import GANGS, GPU_SHARE
+from mesos_gpu.marathon.definitions.app_settings import GANGS, GPU_SHARE, MATCHING_FLAGS
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.store.zk_limits import ZkLimits
@@ -59,11 +59,9 @@ _POSITIVE = (
 )
 """Flags whose numbers are 1 or more, where they are given."""
 _SHOWN = (
-    "accepted_resource_roles_default_behavior",
     "decline_offer_duration",
     "default_network_name",
     "env_vars_prefix",
-    "gpu_scheduling_behavior",
     "launch_token_refresh_interval",
     "local_port_max",
     "local_port_min",
@@ -314,7 +312,9 @@ def info(
             or _master_url(master or flags["master"], "https" if tls else "http"),
             "mesos_user": flags["mesos_user"],
             "launch_token": flags["launch_tokens"],
-            "features": sorted({*flags["enable_features"], GPU_SHARE, GANGS}),
+            "features": sorted(
+                {*flags["enable_features"], GPU_SHARE, GANGS, *(f"{name}={flags[name]}" for name in MATCHING_FLAGS)}
+            ),
             "hostname": hostname,
             "checkpoint": True,
             "ha": flags["zk"] is not None,
