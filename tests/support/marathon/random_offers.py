@@ -21,39 +21,39 @@ def machine(name: str = "gpu1", **more: Any) -> Machine:
 
 amounts = st.integers(0, 4)
 machines = st.builds(
-    lambda cpus, gpus, used, ports, rack, state: machine(
-        total={"cpus": cpus, "gpus": gpus, "ports": f"[31000-{31000 + ports}]", **PARTS},
-        used_resources={"gpus": min(used, gpus), "gpu_mem": f"[0-{3 * used}]"},
+    lambda cpus, gpus, used, ports, rack, region: machine(
+        total={"cpus": 2 + cpus, "gpus": gpus, "ports": f"[31000-{31000 + ports}]", **PARTS},
+        used_resources={"cpus": used, "gpus": min(used, gpus), "gpu_mem": f"[0-{3 * used}]"},
         attributes={**CARDS, **({"rack": rack} if rack else {})},
-        domain={"fault_domain": {"region": {"name": state}, "zone": {"name": "z"}}} if state else {},
+        domain={"fault_domain": {"region": {"name": region}, "zone": {"name": "z"}}} if region else {},
     ),
     amounts,
     amounts,
     amounts,
-    st.integers(0, 2),
-    st.sampled_from(["", "r1", "r2"]),
-    st.sampled_from(["", "north"]),
+    st.integers(0, 4),
+    st.sampled_from(["r1", "", "r2"]),
+    st.sampled_from(["", "", "", "north"]),
 )
 specs = st.builds(
-    lambda cpus, gpus, gib, ports, constraint, roles: spec(
-        cpus=1 + cpus,
+    lambda cpus, gpus, gib, ports, constraints, roles: spec(
+        cpus=0.5 + cpus,
         **({"gpus": gpus} if not gib else {"gpuShare": {"memGiB": 4 * gib}}),
         portDefinitions=[{"port": 31000 + at} for at in range(ports)],
         requirePorts=ports == 1,
-        constraints=constraint,
+        constraints=constraints,
         **({"acceptedResourceRoles": roles} if roles else {}),
     ),
-    amounts,
-    amounts,
-    amounts,
     st.integers(0, 3),
-    st.sampled_from([[], [["rack", "IS", "r1"]], [["rack", "UNIQUE"]], [["@region", "IS", "north"]]]),
-    st.sampled_from([[], [ROLE], ["*"]]),
+    st.integers(0, 2),
+    st.sampled_from([0, 0, 1, 3, 10]),
+    st.integers(0, 3),
+    st.sampled_from([[], [], [], [["rack", "IS", "r1"]], [["rack", "UNIQUE"]], [["@region", "IS", "north"]]]),
+    st.sampled_from([[], [], [], ["*"], [ROLE]]),
 )
 rules = st.builds(
     Rules,
-    st.sampled_from(GpuBehaviour),
-    st.sampled_from(RolesBehaviour),
+    st.sampled_from([GpuBehaviour.UNRESTRICTED, GpuBehaviour.RESTRICTED]),
+    st.sampled_from([RolesBehaviour.ANY, RolesBehaviour.ANY, RolesBehaviour.UNRESERVED, RolesBehaviour.RESERVED]),
     st.sampled_from([None, "north", "south"]),
     st.booleans(),
 )
