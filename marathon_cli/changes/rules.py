@@ -27,7 +27,7 @@ def rules_of(info: Mapping[str, Any]) -> AppRules:
     version = [int(part) for part in str(info.get("version", "")).split(".")[:2] if part.isdigit()]
     return AppRules(
         mesos_role=Role(config.get("mesos_role") or ANY_ROLE),
-        features=FEATURES if features is None else frozenset(features) - {GPU_SHARE, GANGS},
+        features=FEATURES if features is None else FEATURES.intersection(features),
         default_network_name=config.get("default_network_name"),
         bridge_name=config.get("mesos_bridge_name") or "mesos-bridge",
         enforced_groups=None,

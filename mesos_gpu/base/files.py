@@ -101,14 +101,16 @@ def hard_link_whole(path: Path, source: Path) -> None:
 
 @contextmanager
 def _renamed(path: Path) -> Iterator[Path]:
-    """Yield an unused name in the same folder; what the block puts there becomes `path`."""
+    """Yield an unused name in the same folder; what the block puts there becomes `path`. An error names `path`."""
     temporary = _temporary(path)
     try:
         yield temporary
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is not None and os.fspath(error.filename) == str(temporary):
+            error.filename, error.filename2 = str(path), None
         raise
 
 

@@ -13,7 +13,7 @@ from mesos_gpu.errors import BadFlag
 from mesos_gpu.marathon.api.gate import HttpSettings
 from mesos_gpu.marathon.api.openapi_routes import API_VERSION
 from mesos_gpu.marathon.definitions.app import AppRules
-from mesos_gpu.marathon.definitions.app_settings import GANGS, GPU_SHARE
+from mesos_gpu.marathon.definitions.app_settings import GANGS, GPU_SHARE, MATCHING_FLAGS
 from mesos_gpu.marathon.flags import IN_INFO, IN_ZOOKEEPER_INFO, MarathonFlags
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour
 from mesos_gpu.marathon.state.settings import Settings
@@ -244,7 +244,14 @@ def info(
             "mesos_leader_ui_url": flags.mesos_leader_ui_url
             or _master_url(master or flags.master, "https" if tls else "http"),
             "launch_token": flags.launch_tokens,
-            "features": sorted({*flags.enable_features, GPU_SHARE, GANGS}),
+            "features": sorted(
+                {
+                    *flags.enable_features,
+                    GPU_SHARE,
+                    GANGS,
+                    *(f"{name}={getattr(flags, name)}" for name in MATCHING_FLAGS),
+                }
+            ),
             "hostname": hostname,
             "checkpoint": True,
             "ha": flags.zk is not None,

@@ -128,7 +128,6 @@ class MarathonFlags(ServiceFlags):
         "restricted",
         "Whether apps without GPUs may use agents with GPUs: restricted (no), unrestricted.",
         one_of=[each.value for each in GpuBehaviour],
-        shown_in=IN_INFO,
     )
     placement_policy: str = flag(
         BEST,
@@ -154,7 +153,6 @@ class MarathonFlags(ServiceFlags):
         "any",
         "What apps without acceptedResourceRoles take: any (of their role and unreserved), unreserved, reserved.",
         one_of=[each.value for each in RolesBehaviour],
-        shown_in=IN_INFO,
     )
     env_vars_prefix: str = flag("", "Prefix of HOST and the PORT variables of tasks.", shown_in=IN_INFO)
     default_network_name: str | None = flag(None, "The container network of apps that name none.", shown_in=IN_INFO)

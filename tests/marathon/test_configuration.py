@@ -105,7 +105,13 @@ def test_info_says_where_mesos_is(master: str, url: str | None) -> None:
     flags = read(f"--master={master}")
     shown = configuration.info(flags, hostname="h", port=1, build="b")
     assert shown["marathon_config"]["mesos_leader_ui_url"] == url
-    assert shown["marathon_config"]["features"] == ["gangs", "gpu_resources", "gpu_share"]
+    assert shown["marathon_config"]["features"] == [
+        "accepted_resource_roles_default_behavior=any",
+        "gangs",
+        "gpu_resources",
+        "gpu_scheduling_behavior=restricted",
+        "gpu_share",
+    ]
     assert shown["leader"] == "h:1"
     assert shown["zookeeper_config"] == {}
     leading = configuration.info(flags, hostname="h", port=1, build="b", master="leader:5050")

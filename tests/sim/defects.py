@@ -60,7 +60,8 @@ def plant(defect: Defect, tree: Path) -> dict[Path, str]:
 
 def find(change: Change, tree: Path) -> Place:
     """Return the only place in a source tree that a change fits. Raises NotPlantable."""
-    wanted = ast.dump(_parsed(change)[0])
+    node_wanted = _parsed(change)[0]
+    wanted = ast.dump(node_wanted)
     named, matching = [], []
     for file, text in _sources(tree).items():
         if f"def {change.function.rpartition('.')[2]}(" not in text:
@@ -68,7 +69,7 @@ def find(change: Change, tree: Path) -> Place:
         for name, function in _functions(_tree(text)):
             if name == change.function:
                 named.append(file)
-                nodes = (node for node in ast.walk(function) if isinstance(node, (ast.expr, ast.stmt)))
+                nodes = (node for node in ast.walk(function) if type(node) is type(node_wanted))
                 matching += [Place(file, node) for node in nodes if ast.dump(node) == wanted]
     if len(matching) == 1:
         return matching[0]

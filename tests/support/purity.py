@@ -78,7 +78,8 @@ def _imports(path: Path) -> Iterator[str]:
 
 
 def _declares_pure(path: Path) -> bool:
-    return re.search(r"\bPure\b", ast.get_docstring(ast.parse(path.read_text())) or "") is not None
+    text = path.read_text()
+    return "Pure" in text and re.search(r"\bPure\b", ast.get_docstring(ast.parse(text)) or "") is not None
 
 
 def _module(path: Path) -> str:

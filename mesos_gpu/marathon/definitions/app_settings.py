@@ -15,6 +15,10 @@ GPU_SHARE = "gpu_share"
 GANGS = "gangs"
 """The same for `gang`, `priority`, `preemptible` and `maxRuntimeSeconds`."""
 
+MATCHING_FLAGS = ("accepted_resource_roles_default_behavior", "gpu_scheduling_behavior")
+"""Flags that decide how offers are matched. This project's Marathon names them among the features, as FLAG=VALUE:
+clients refuse keys of /v2/info that they do not know."""
+
 BRIDGE_NAME = "mesos-bridge"
 """What --mesos_bridge_name is by default."""
 

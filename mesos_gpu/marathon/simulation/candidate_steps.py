@@ -17,7 +17,8 @@ from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.simulation.scenario import Node
 from mesos_gpu.marathon.why import steps as one
-from mesos_gpu.marathon.why.change import OWN, Step
+from mesos_gpu.marathon.why.change import Step
+from mesos_gpu.marathon.why.steps import OWN
 
 TENTHS = (9, 8, 7, 6, 5)
 """To so many tenths CPUs, memory and disk are lowered: to half at least, less would be another app."""

@@ -23,8 +23,9 @@ from mesos_gpu.marathon.state.events import Event, KillTasks, Moment, PutApps, S
 from mesos_gpu.marathon.state.given_back import SETTLE_S
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
-from mesos_gpu.marathon.why.change import Step, new_machine, own_fields
+from mesos_gpu.marathon.why.change import Step
 from mesos_gpu.marathon.why.links import Given
+from mesos_gpu.marathon.why.steps import new_machine, own_fields
 from mesos_gpu.mesos.ids import AgentId, Role
 
 PATIENCE_S = 2 * SETTLE_S

@@ -16,8 +16,9 @@ from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.simulation.candidate_steps import machines, steps
 from mesos_gpu.marathon.simulation.replica import End
 from mesos_gpu.marathon.simulation.scenario import Node, Scenario
-from mesos_gpu.marathon.why.change import KINDS, Change, Step, after_step
+from mesos_gpu.marathon.why.change import KINDS, Change, Step
 from mesos_gpu.marathon.why.search import smallest_of
+from mesos_gpu.marathon.why.steps import after_step
 
 BEFORE_MACHINES = ("reactivate", "label", "priority", "quota", "drop")
 """Two of these and more, and machines are added: the only changes of more than two steps."""

@@ -16,7 +16,7 @@ from mesos_gpu.marathon.why.failure import Failure, container_of, failing, image
 from mesos_gpu.marathon.why.links import linked
 from mesos_gpu.marathon.why.order import gang_without_room, waits_in_order
 from mesos_gpu.marathon.why.request import Request
-from mesos_gpu.marathon.why.suggestions import behaviour_remedy, impossible, one_missing, releases, scattered
+from mesos_gpu.marathon.why.suggestions import behaviour_remedy, impossible, releases, scattered
 from mesos_gpu.marathon.why.suspended import giving_way_words, suspended_words
 from mesos_gpu.marathon.why.verdict import Lack, Verdict, count_text, memory_levels, room
 from mesos_gpu.mesos.clients.agents import SCALARS
@@ -287,7 +287,7 @@ def _waits_for_itself(it: Situation, able: Sequence[Verdict]) -> bool:
 
 
 def _blocked_by_itself(it: Situation, plural: str) -> tuple[str, str, list[str]]:
-    strategy = {"minimumHealthCapacity": one_missing(it.request.spec.instances), "maximumOverCapacity": 0}
+    strategy = {"minimumHealthCapacity": it.request.one_missing, "maximumOverCapacity": 0}
     message = f"{plural} for GPUs that its old instances hold, and those are ended only once new ones run."
     return _blocked(replace(it, blockers=[{"message": message, "suggestion": {"upgradeStrategy": strategy}}]))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mesos_gpu.marathon.why.request import Request
+if TYPE_CHECKING:
+    from mesos_gpu.marathon.why.request import Request
 
 LEAST_GANG = 2
 

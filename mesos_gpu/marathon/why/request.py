@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from mesos_gpu.marathon.definitions.app import app_as_shown
+from mesos_gpu.marathon.definitions.app_settings import MATCHING_FLAGS
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour, Rules
 from mesos_gpu.marathon.matching.reasons import Reason
@@ -30,6 +31,11 @@ class Request(Struct, frozen=True):
     def one_per_host(self) -> bool:
         """Return whether each member of a gang needs a machine of its own."""
         return "gang" in self.spec.document and bool(self.spec.document["gang"]["onePerHost"])
+
+    @property
+    def one_missing(self) -> float:
+        """Return the minimumHealthCapacity by which one instance may be missing, rounded down so that it always may."""
+        return (self.spec.instances - 1) * 1000 // self.spec.instances / 1000
 
     @property
     def constraints(self) -> tuple[tuple[str, ...], ...]:
@@ -64,18 +70,15 @@ def spec_of(document: Mapping[str, Any]) -> RunSpec:
 
 
 def rules_shown(config: Mapping[str, Any], queued: Mapping[str, Any]) -> Rules:
-    """Return how a Marathon matches offers: by the `marathon_config` of its /v2/info, as far as that shows it.
+    """Return how a Marathon matches offers, as far as the `marathon_config` of its /v2/info shows it.
 
     Mesosphere's does not show whether GPUs are kept for those that use some; its reasons against offers give it away.
     """
     told = [reason for unused in queued.get("lastUnusedOffers") or [] for reason in unused.get("reason") or []]
     kept = GpuBehaviour.RESTRICTED if Reason.DECLINED_SCARCE_RESOURCES in told else GpuBehaviour.UNRESTRICTED
-    return Rules(
-        behaviour=_one_of(GpuBehaviour, config.get("gpu_scheduling_behavior"), kept),
-        roles_behaviour=_one_of(
-            RolesBehaviour, config.get("accepted_resource_roles_default_behavior"), RolesBehaviour.ANY
-        ),
-    )
+    flags = dict(feature.split("=", 1) for feature in config.get("features") or () if "=" in str(feature))
+    roles, gpus = (flags.get(name) for name in MATCHING_FLAGS)
+    return Rules(_one_of(GpuBehaviour, gpus, kept), _one_of(RolesBehaviour, roles, RolesBehaviour.ANY))
 
 
 def _one_of(kind: type[_E], value: object, otherwise: _E) -> _E:

@@ -20,9 +20,10 @@ from mesos_gpu.marathon.matching.constraints import fulfilled
 from mesos_gpu.marathon.matching.machines import Machine, given_back, of_quota
 from mesos_gpu.marathon.matching.matching import Finding, Rules, accepted_roles, match_new
 from mesos_gpu.marathon.why import steps
-from mesos_gpu.marathon.why.change import NEW, OWN, Change, Held, Step, after_step, grain_of, least_of, new_machine
+from mesos_gpu.marathon.why.change import Change, Held, Step
 from mesos_gpu.marathon.why.request import Request
 from mesos_gpu.marathon.why.search import smallest_of
+from mesos_gpu.marathon.why.steps import NEW, OWN, after_step, grain_of, least_of, new_machine
 from mesos_gpu.marathon.why.verdict import Counted, count_text, role_of, value_of
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import UNRESERVED

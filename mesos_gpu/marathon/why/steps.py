@@ -1,4 +1,4 @@
-"""The steps of a change, each with the command that does it. Pure.
+"""The steps of a change: the command of each, and what it does to an app. Pure.
 
 Which of them help is searched in smallest.py, and for what waits in order in simulation/smallest_change.py.
 
@@ -11,12 +11,97 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.matching import BEHAVIOUR_LABEL
-from mesos_gpu.marathon.why.change import OWN, Step, amount_text, any_ports, without
+from mesos_gpu.marathon.why.change import Step, amount_text
 from mesos_gpu.marathon.why.verdict import count_text
+from mesos_gpu.mesos.ids import AgentId
+from mesos_gpu.mesos.resources import Resources
+
+LEAST_PART = 2
+"""Nobody is told to ask for less than one in so many of what is asked for now: that would be another app."""
+_GRAIN = {"gpus": 1000, "mem": 1000, "disk": 1000, "cpus": 1}
+"""Thousandths: GPUs and MiB are asked for whole."""
+NEW, OWN = "new-machine", "new"
+"""A machine that is added, and a value that no other machine has."""
+_PORTS = "ports:[31000-32000]"
+
+
+def grain_of(name: str) -> int:
+    """Return the smallest step, in thousandths, by which the request for a scalar is changed."""
+    return _GRAIN.get(name, 1)
+
+
+def least_of(name: str, asked: int) -> int:
+    """Return to how much of a scalar an app may be lowered: half, in whole GPUs and MiB."""
+    return -(-asked // (LEAST_PART * grain_of(name))) * grain_of(name)
+
+
+def own_fields(spec: RunSpec, step: Step) -> dict[str, Any] | None:
+    """Return what a step sets of the app itself; None for a step that is about something else."""
+    document = spec.document
+    match step.kind:
+        case "lower":
+            beside = {name: amount for name, _, amount in spec.scalars}
+            own = step.amounts[step.target] - beside.get(step.target, 0)
+            return {step.target: own // 1000 if step.target == "gpus" else own / 1000}
+        case "drop":
+            return {"constraints": without(document["constraints"], step.target)}
+        case "label":
+            return {"labels": {**document["labels"], BEHAVIOUR_LABEL: "unrestricted"}}
+        case "roles":
+            return {"acceptedResourceRoles": step.target.split(",")}
+        case "ports":
+            return any_ports(document)
+        case "size":
+            assert step.value is not None
+            instances = spec.instances // spec.gang_size * step.value
+            return {"gang": {**document["gang"], "size": step.value}, "instances": instances}
+        case "together":
+            return {"gang": {**document["gang"], "onePerHost": False}}
+        case "runtime":
+            return {"maxRuntimeSeconds": step.value}
+        case "priority":
+            return {"priority": step.value}
+        case _:
+            return None
+
+
+def after_step(spec: RunSpec, step: Step) -> RunSpec:
+    """Return an app after a step, as far as that is about the app itself."""
+    return RunSpec({**spec.document, **(own_fields(spec, step) or {})})
+
+
+def any_ports(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields by which an app takes any host ports in place of those that it names."""
+    if document.get("requirePorts"):
+        return {"requirePorts": False}
+    container = document.get("container", {})
+    mappings = [
+        {**mapping, "hostPort": 0} if mapping.get("hostPort") else mapping
+        for mapping in container.get("portMappings", ())
+    ]
+    return {"container": {**container, "portMappings": mappings}}
+
+
+def without(constraints: Sequence[Sequence[str]], words: str) -> list[list[str]]:
+    """Return constraints without the first that has these words."""
+    left = [list(constraint) for constraint in constraints]
+    left.remove(next(constraint for constraint in left if " ".join(constraint) == words))
+    return left
+
+
+def new_machine(step: Step, number: int, at: int) -> Machine:
+    """Return one of the machines that a step adds: each has its own name, and its own value where that is so said."""
+    told = {name: f"{value}-{at + 1}" if value == OWN else value for name, value in step.attributes.items()}
+    host = told.pop("hostname", f"{NEW}-{number}-{at + 1}")
+    region, zone = told.pop("@region", None), told.pop("@zone", None)
+    text = ";".join(f"{name}:{amount / 1000:.3f}" for name, amount in step.amounts.items())
+    free = Resources.parse(f"{text};{_PORTS}" if text else _PORTS)
+    return Machine(AgentId(f"{NEW}-{number}-{at + 1}"), host, free, Resources(), tuple(told.items()), region, zone)
 
 
 def reactivate(machine: Machine) -> Step:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from mesos_gpu.marathon.matching.matching import BEHAVIOUR_LABEL, Finding
-from mesos_gpu.marathon.why.change import least_of
 from mesos_gpu.marathon.why.facts import Situation, holders_of
 from mesos_gpu.marathon.why.request import Request
+from mesos_gpu.marathon.why.steps import least_of
 from mesos_gpu.marathon.why.verdict import Verdict, count_text, role_of, value_of
 
 
@@ -139,11 +139,6 @@ def releases(it: Situation, able: Sequence[Verdict]) -> list[str]:
             "`mesos-gpu gpu list` shows who has which part of the GPUs; theirs are free when they end or are suspended"
         ]
     return texts or [f"{v.agent}: {'; '.join(lack.text for lack in v.lacks)}" for v in able[:3] if v.lacks]
-
-
-def one_missing(instances: int) -> float:
-    """Return the minimumHealthCapacity by which one instance may be missing; rounded down, so that it always may."""
-    return (instances - 1) * 1000 // instances / 1000
 
 
 def behaviour_remedy() -> str:

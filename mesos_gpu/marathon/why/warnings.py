@@ -109,7 +109,6 @@ def _about_update(request: Request, slots: int, short: Sequence[str]) -> list[st
     """Tell that an update would wait forever: what minimumHealthCapacity keeps up leaves no room for a new task."""
     import math
 
-    from mesos_gpu.marathon.why.suggestions import one_missing
     from mesos_gpu.marathon.why.verdict import count_text
 
     instances = request.spec.instances
@@ -118,7 +117,7 @@ def _about_update(request: Request, slots: int, short: Sequence[str]) -> list[st
         return []
     used = ", ".join(count_text(instances * request.spec.asked[name], name) for name in short)
     words = f"no {' and no '.join(_PLURALS[name] for name in short)} for both (it uses {used})"
-    health = one_missing(instances)
+    health = request.one_missing
     return [
         "an update of it could not finish: new instances start before old ones end, and the agents have "
         f"{words if short else 'no room for both'}. Say "

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching.machines import Machine, read_machine
+from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.matching import (
     Finding,
     GpuBehaviour,
@@ -24,14 +23,7 @@ from mesos_gpu.marathon.matching.reasons import Reason
 from mesos_gpu.marathon.why.verdict import Counted, task_at
 from mesos_gpu.mesos.ids import Role
 from tests.support.marathon.builders import ROLE, spec
-
-CARDS = {"gpu_shared_cards": "0=GPU-a/16,1=GPU-b/16"}
-PARTS = {"gpu_mem": "[0-15, 1000-1015]", "gpu_slices": "[0-24, 1000-1024]"}
-
-
-def machine(name: str = "gpu1", **more: Any) -> Machine:
-    total = {"cpus": 8, "gpus": 4, "mem": 16384, "disk": 1000, "ports": "[31000-32000]", **more.pop("total", {})}
-    return read_machine({"id": f"A-{name}", "hostname": name, "resources": total, **more})
+from tests.support.marathon.random_offers import CARDS, PARTS, machine, machines, rules, specs
 
 
 def lacking(wanted: RunSpec, there: Machine, placed: Any = (), rules: Rules | None = None) -> list[Finding]:
@@ -158,46 +150,6 @@ def test_gpus_that_no_task_uses_keep_others_away() -> None:
     restricted = Rules(GpuBehaviour.RESTRICTED)
     assert seen(lacking(spec(), machine(), rules=restricted)) == [("scarce", 0, 4, 4, True)]
     assert lacking(spec(), machine(used_resources={"gpus": 4}), rules=restricted) == []
-
-
-amounts = st.integers(0, 4)
-machines = st.builds(
-    lambda cpus, gpus, used, ports, rack, state: machine(
-        total={"cpus": cpus, "gpus": gpus, "ports": f"[31000-{31000 + ports}]", **PARTS},
-        used_resources={"gpus": min(used, gpus), "gpu_mem": f"[0-{3 * used}]"},
-        attributes={**CARDS, **({"rack": rack} if rack else {})},
-        domain={"fault_domain": {"region": {"name": state}, "zone": {"name": "z"}}} if state else {},
-    ),
-    amounts,
-    amounts,
-    amounts,
-    st.integers(0, 2),
-    st.sampled_from(["", "r1", "r2"]),
-    st.sampled_from(["", "north"]),
-)
-specs = st.builds(
-    lambda cpus, gpus, gib, ports, constraint, roles: spec(
-        cpus=1 + cpus,
-        **({"gpus": gpus} if not gib else {"gpuShare": {"memGiB": 4 * gib}}),
-        portDefinitions=[{"port": 31000 + at} for at in range(ports)],
-        requirePorts=ports == 1,
-        constraints=constraint,
-        **({"acceptedResourceRoles": roles} if roles else {}),
-    ),
-    amounts,
-    amounts,
-    amounts,
-    st.integers(0, 3),
-    st.sampled_from([[], [["rack", "IS", "r1"]], [["rack", "UNIQUE"]], [["@region", "IS", "north"]]]),
-    st.sampled_from([[], [ROLE], ["*"]]),
-)
-rules = st.builds(
-    Rules,
-    st.sampled_from(GpuBehaviour),
-    st.sampled_from(RolesBehaviour),
-    st.sampled_from([None, "north", "south"]),
-    st.booleans(),
-)
 
 
 @given(specs, machines, rules)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mesos_gpu.marathon.why.request import request_of, spec_of
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour, Rules
+from mesos_gpu.marathon.why.request import request_of, rules_shown, spec_of
 
 
 def volume(size: int, **changes: Any) -> dict[str, Any]:
@@ -50,6 +51,15 @@ def test_a_pod_requests_the_sum_of_its_containers_and_its_executor() -> None:
     assert (spec.gpus, spec.asked["cpus"], spec.asked["mem"], spec.instances) == (3, 1600, 96_000, 3)
     assert (request.constraints, [port.number for port in spec.ports]) == ((("rack", "UNIQUE"),), [80])
     assert (spec.is_pod, spec.resident, request.id) == (True, True, "/pod")
+
+
+def test_the_flags_of_this_projects_marathon_decide_else_its_reasons() -> None:
+    features = ["gangs", "gpu_scheduling_behavior=restricted", "accepted_resource_roles_default_behavior=unreserved"]
+    assert rules_shown({"features": features}, {}) == Rules(GpuBehaviour.RESTRICTED, RolesBehaviour.UNRESERVED)
+    assert rules_shown({"features": None}, {}) == Rules()
+    unused = {"lastUnusedOffers": [{"reason": ["DeclinedScarceResources"]}]}
+    assert rules_shown({}, unused) == Rules(GpuBehaviour.RESTRICTED)
+    assert rules_shown({"features": ["gpu_scheduling_behavior=unrestricted"]}, unused) == Rules()
 
 
 def test_what_marathon_adds_to_an_app_that_it_shows_is_ignored() -> None:

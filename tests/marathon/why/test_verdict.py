@@ -7,11 +7,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.machines import Machine
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour, Rules
-from mesos_gpu.marathon.why.request import request_of
+from mesos_gpu.marathon.state.actions import Launch
+from mesos_gpu.marathon.state.events import Offered
+from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.marathon.why.request import Request, request_of
 from mesos_gpu.marathon.why.verdict import Holder, Verdict, room, task_at, verdict_of
+from mesos_gpu.mesos.ids import OfferId, Role
 from tests.support.golden import Golden
+from tests.support.marathon.builders import ROLE, RULES, Run
+from tests.support.marathon.random_offers import machines, rules, specs
 from tests.support.marathon.why import agent, app
 
 HERE = agent(attributes={"gpu_model": "NVIDIA-H200", "rack": "r1"})
@@ -212,3 +221,22 @@ def test_an_agent_takes_an_instance_exactly_when_it_has_the_gpus_free(gpus: int,
     assert verdict.now == (gpus <= total - used)
     assert verdict.ever == (gpus <= total)
     assert (verdict.slots > 0) == verdict.ever
+
+
+@given(specs, machines, rules)
+def test_a_verdict_is_what_the_scheduler_does(wanted: RunSpec, there: Machine, by: Rules) -> None:
+    known = replace(by, home_region=None, knows_region=True)
+    settings = Settings(rules=RULES, gpu_behaviour=by.behaviour, roles_behaviour=by.roles_behaviour)
+
+    def starts(one: Machine) -> bool:
+        run = Run(settings=settings)
+        run.subscribe()
+        run.put(wanted.definition)
+        document = one.offer(OfferId("O"), Role(ROLE), {})
+        actions = [] if document is None else run.do(Offered([document]))
+        return any(isinstance(action, Launch) for action in actions)
+
+    verdict = verdict_of(Request(wanted, wanted.id), there, known)
+    assert verdict.now == starts(there)
+    if not verdict.now:
+        assert verdict.ever == starts(there.with_back(there.used))

@@ -17,9 +17,10 @@ from mesos_gpu.marathon.definitions.runspec import versioned
 from mesos_gpu.marathon.matching import machines
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, Rules, match
 from mesos_gpu.marathon.matching.offers import Offer
-from mesos_gpu.marathon.why.change import NEW, Change, Held
+from mesos_gpu.marathon.why.change import Change, Held
 from mesos_gpu.marathon.why.request import request_of
 from mesos_gpu.marathon.why.smallest import Surroundings
+from mesos_gpu.marathon.why.steps import NEW
 from mesos_gpu.marathon.why.verdict import task_at
 from tests.support.marathon.builders import T0, V0
 
