@@ -13,6 +13,7 @@ from marathon_cli.clients.mesos import Cluster, owners
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Table, columns, printable, say, table_lines, terminal_width
+from marathon_cli.screen.units import mebibytes, span
 from marathon_cli.show.gpus import GpuLine, gpu_lines, group_of, indices, untold
 from mesos_gpu.mesos.clients.agents import SCALARS, Agent, find_agent, names
 from mesos_gpu.mesos.units import MIB
@@ -203,7 +204,7 @@ def _gpus(described: Mapping[str, Any]) -> Table:
         [
             gpu.get("index", "---"),
             gpu.get("model", "---"),
-            f"{gpu['memory_mib']} MiB" if "memory_mib" in gpu else "---",
+            mebibytes(gpu.get("memory_mib")),
             gpu["condition"],
             gpu.get("app") or gpu.get("task") or "---",
         ]
@@ -238,11 +239,3 @@ def _tasks(described: Mapping[str, Any]) -> Table:
 
 def _percent(share: Mapping[str, float], name: str) -> str:
     return f" ({share[name]:.0%})" if share.get(name) else ""
-
-
-def span(seconds: float) -> str:
-    """Return a length of time in one unit: `3d`, `4h`, `12m`, `5s`."""
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= length:
-            return f"{int(seconds // length)}{unit}"
-    return f"{int(seconds)}s"

@@ -13,6 +13,7 @@ from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.arguments import Number
 from marathon_cli.screen.output import Column, Table, printable, say, table_lines, terminal_width
+from marathon_cli.screen.units import NONE, amount, mebibytes
 from marathon_cli.show.gpus import GpuLine, GpuType, GpuView, busiest, gpu_types
 from mesos_gpu.errors import Unavailable
 
@@ -55,7 +56,6 @@ _TOP = (
     Column("HOLDER", cut=True),
     Column("TASK", rank=3),
 )
-_NONE = "---"
 _CLEAR_LINE, _CLEAR_BELOW, _HOME = "\x1b[K", "\x1b[J", "\x1b[H"
 _OTHER_SCREEN, _THIS_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 
@@ -189,22 +189,22 @@ def _draw(lines: list[GpuLine], silent: list[str]) -> None:
 def _listed(line: GpuLine) -> list[object]:
     return [
         line.agent,
-        _NONE if line.index is None else line.index,
-        line.model or _NONE,
+        NONE if line.index is None else line.index,
+        line.model or NONE,
         mebibytes(line.memory_mib),
-        line.driver or _NONE,
+        line.driver or NONE,
         line.condition,
-        line.memory_level or _NONE,
+        line.memory_level or NONE,
         line.holder,
-        ",".join(map(str, line.nvlink)) or _NONE,
-        line.uuid or _NONE,
-        line.task or _NONE,
+        ",".join(map(str, line.nvlink)) or NONE,
+        line.uuid or NONE,
+        line.task or NONE,
         line.reason or "",
     ]
 
 
 def _type(one: GpuType) -> list[object]:
-    constraint = _NONE if one.constraint is None else ":".join(one.constraint)
+    constraint = NONE if one.constraint is None else ":".join(one.constraint)
     memory = mebibytes(one.memory_mib)
     return [
         *(one.name, one.zone, one.description, memory, one.gpus, one.free),
@@ -213,22 +213,17 @@ def _type(one: GpuType) -> list[object]:
 
 
 def _doing(line: GpuLine) -> list[object]:
-    used = _NONE
+    used = NONE
     if line.memory_used_mib is not None and line.memory_mib:
         used = f"{line.memory_used_mib}/{line.memory_mib} MiB"
     return [
         line.agent,
-        _NONE if line.index is None else line.index,
-        line.model or _NONE,
-        _NONE if line.utilization_percent is None else f"{line.utilization_percent} %",
+        NONE if line.index is None else line.index,
+        line.model or NONE,
+        amount(line.utilization_percent, "%"),
         used,
-        _NONE if line.power_w is None else f"{line.power_w:.0f} W",
-        _NONE if line.temperature_c is None else f"{line.temperature_c} °C",
+        amount(line.power_w, "W"),
+        amount(line.temperature_c, "°C"),
         line.holder,
-        line.task or _NONE,
+        line.task or NONE,
     ]
-
-
-def mebibytes(amount: int | None) -> str:
-    """Return memory for people."""
-    return _NONE if amount is None else f"{amount} MiB"

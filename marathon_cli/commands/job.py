@@ -26,8 +26,8 @@ from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.document.definitions import without
 from marathon_cli.screen.arguments import hints, nearest
-from marathon_cli.screen.durations import between
 from marathon_cli.screen.output import Column, Table, say
+from marathon_cli.screen.units import between
 from mesos_gpu.errors import BadInput, Conflict, NotFound, Problem, Refused, TimeIsUp
 from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
 
