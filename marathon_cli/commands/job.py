@@ -422,7 +422,7 @@ def _schedule(name: str, file: str | None, cron: str | None, schedule_id: str, t
 
 def known(jobs: Jobs, name: str) -> Document:
     """Return a job. Raises NotFound with the nearest name."""
-    with hints(name, lambda: JOB.ids(jobs.server)):
+    with hints(name, jobs.ids):
         return jobs.show(name)
 
 
