@@ -113,10 +113,19 @@ def _names_for(parameter: click.Parameter) -> Names | None:
     return _BY_METAVAR.get(shown)
 
 
-def _apps(console: Console, incomplete: str) -> Iterable[str]:
-    ids = [str(app.get("id")) for app in console.marathon().apps()]
-    # With the slash or without, as it was begun.
-    return ids if incomplete.startswith("/") else [app_id.lstrip("/") for app_id in ids]
+def _ids_of(kind: str) -> Names:
+    """Return what lists the ids of a kind of definition, with the leading slash if it was typed."""
+
+    def names(console: Console, incomplete: str) -> Iterable[str]:
+        from marathon_cli.clients import marathon
+
+        ids = [one for one in getattr(marathon, kind)(console.marathon()).ids() if one != "/"]
+        return ids if incomplete.startswith("/") else [one.lstrip("/") for one in ids]
+
+    return names
+
+
+_apps, _pods, _groups, _jobs = map(_ids_of, ("Apps", "Pods", "Groups", "Jobs"))
 
 
 def _tasks(console: Console, _incomplete: str) -> Iterable[str]:
@@ -143,31 +152,6 @@ def _things(console: Console, incomplete: str) -> Iterable[str]:
 
 def _deployments(console: Console, _incomplete: str) -> Iterable[str]:
     return _ids(console.marathon().deployments())
-
-
-def _groups(console: Console, incomplete: str) -> Iterable[str]:
-    from marathon_cli.clients.marathon import Groups
-
-    found, waiting = [], [Groups(console.marathon()).show("/")]
-    while waiting:
-        group = waiting.pop()
-        found.append(group)
-        waiting += group.get("groups") or []
-    ids = [name for name in _ids(found) if name != "/"]
-    return ids if incomplete.startswith("/") else [name.lstrip("/") for name in ids]
-
-
-def _pods(console: Console, incomplete: str) -> Iterable[str]:
-    from marathon_cli.clients.marathon import Pods
-
-    ids = _ids(Pods(console.marathon()).statuses())
-    return ids if incomplete.startswith("/") else [name.lstrip("/") for name in ids]
-
-
-def _jobs(console: Console, _incomplete: str) -> Iterable[str]:
-    from marathon_cli.clients.marathon import Jobs
-
-    return _ids(Jobs(console.marathon()).all())
 
 
 def _ids(documents: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -169,18 +169,18 @@ ROWS: Sequence[Row] = (
     Row("gpu top", "gpu:top", "Show what GPUs do now, the busiest first, with the tasks that hold them."),
     Row(
         "gpu fragments",
-        "fragments:fragments",
+        "gpu:fragments",
         "Show GPUs that are free and that nothing that is asked for could use, by machine, with the cause.",
     ),
     Row("gpu mig", "", "MIG: this machine's GPUs in parts."),
     Row(
         "gpu mig plan",
-        "mig:plan",
+        "gpu:plan",
         "Show which MIG instances would be destroyed and made so that the GPU has these, and no others.",
     ),
     Row(
         "gpu mig apply",
-        "mig:apply",
+        "gpu:apply",
         "Divide a GPU of this machine into MIG instances; none that is used is touched.",
     ),
     Row("share", "", "Shared GPUs: who has which part, and changes while tasks run.", LOOK),
@@ -197,7 +197,7 @@ ROWS: Sequence[Row] = (
     Row("agent", "", "Agents: the machines that tasks run on.", LOOK),
     Row(
         "agent describe",
-        "describe:describe",
+        "agent:describe",
         "Show all about one agent: its GPUs, what is taken, and by which tasks.",
     ),
     Row("agent list", "agent:list_agents", "List the agents, how each is, and what it has free."),

@@ -1,1 +1,1 @@
-"""Changes: sent, waited for, rolled back, told."""
+"""Changes: what a Marathon accepts, how a deployment is waited for, reported and rolled back."""

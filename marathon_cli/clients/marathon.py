@@ -6,7 +6,7 @@ only mesos-gpu-marathon answers, a function. Source: Marathon's REST API v2 and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 from urllib.parse import quote
@@ -348,6 +348,10 @@ class Definitions:
     def __init__(self, server: Marathon) -> None:
         self.server = server
 
+    def ids(self) -> list[str]:
+        """Return the ids of all."""
+        raise NotImplementedError
+
     def show(self, name: str) -> Document:
         """Return a definition."""
         return self.server.object_of(self.server.call("GET", self._url(name)), f"an object from {self.path}")
@@ -372,6 +376,10 @@ class Apps(Definitions):
     """The apps of a Marathon."""
 
     path = "/v2/apps"
+
+    def ids(self) -> list[str]:
+        """Return the ids of all apps."""
+        return self.server.app_ids()
 
     def show(self, name: str) -> Document:
         """Return one app with counts, tasks and last failure."""
@@ -413,6 +421,10 @@ class Pods(Definitions):
 
     path = "/v2/pods"
 
+    def ids(self) -> list[str]:
+        """Return the ids of all pods."""
+        return [str(pod.get("id")) for pod in self.statuses()]
+
     def statuses(self) -> list[Document]:
         """Return every pod's status with its definition (`spec`) and instances, by id."""
         found = self.server.list_of(self.server.call("GET", "/v2/pods/::status"), "pods")
@@ -434,6 +446,10 @@ class Groups(Definitions):
     """The groups of a Marathon: trees of apps and pods. `/` is the root."""
 
     path = "/v2/groups"
+
+    def ids(self) -> list[str]:
+        """Return the ids of all groups, the root among them."""
+        return [str(group.get("id")) for group in walk(self.show("/"))]
 
     def show(self, name: str, version: str | None = None) -> Document:
         """Return a group with all that is in it, now or as it was in a version."""
@@ -457,6 +473,10 @@ class Jobs(Definitions):
     """The jobs of a Metronome: what runs once, or by a schedule."""
 
     path = "/v1/jobs"
+
+    def ids(self) -> list[str]:
+        """Return the ids of all jobs."""
+        return [str(job.get("id")) for job in self.all()]
 
     def all(self, *, history: bool = False) -> list[Document]:
         """Return every job with its active runs, its schedules and a summary of its history or all of it, by id."""
@@ -522,6 +542,13 @@ class Jobs(Definitions):
 
     def _url(self, name: str) -> str:
         return f"{self.path}/{quote(name)}"
+
+
+def walk(group: Document) -> Iterator[Document]:
+    """Yield a group and all groups in it, parents first."""
+    yield group
+    for inner in sorted(group.get("groups") or [], key=lambda one: str(one.get("id"))):
+        yield from walk(inner)
 
 
 def runs_of(job: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -10,11 +10,11 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from typing import Any
 
 from mesos_gpu.errors import BadInput, NotFound
+from mesos_gpu.marathon.definitions.timestamps import timestamp
 from mesos_gpu.marathon.model.task_ids import app_of
 from mesos_gpu.mesos.tasks import is_terminal
 
@@ -168,5 +168,4 @@ def _times(task: Mapping[str, Any], *, last: bool = False) -> Iterator[str]:
     """Yield when each status of a task was made, as Marathon writes times; the last one first with `last`."""
     statuses = task.get("statuses") or []
     for status in reversed(statuses) if last else statuses:
-        moment = datetime.fromtimestamp(float(status.get("timestamp") or 0), timezone.utc)
-        yield f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+        yield timestamp(float(status.get("timestamp") or 0))

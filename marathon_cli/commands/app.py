@@ -88,9 +88,6 @@ class AppKind(Kind):
     def documents(self, marathon: Marathon, label: str | None, **filters: Any) -> list[Document]:
         return marathon.apps(label=label, failures=True)
 
-    def ids(self, marathon: Marathon) -> Iterable[str]:
-        return marathon.app_ids()
-
     def resolved(self, marathon: Marathon, name: str, text: str) -> str:
         """Return the version that a text means: a timestamp, or -n for the n-th before the present one."""
         try:

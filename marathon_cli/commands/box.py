@@ -17,6 +17,7 @@ from marathon_cli.console.options import debug_option, output_options, work_dir_
 from marathon_cli.screen.arguments import Whole
 from marathon_cli.screen.language import telling_output
 from marathon_cli.screen.output import Table, columns, say
+from marathon_cli.screen.units import size
 from mesos_gpu.errors import BadInput, NotFound
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -146,7 +147,7 @@ def down(console: Console, keep_tasks: bool, purge: bool, yes: bool) -> int:
     found = local.kept(work_dir)
     say(f"In {work_dir}:")
     for one in found:
-        say(f"  {one.bytes / (1 << 20):9.1f} MiB  {one.what}")
+        say(f"  {size(one.bytes):>13}  {one.what}")
     if not yes:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise BadInput("this would be gone for good; --yes confirms that")

@@ -12,15 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
-from marathon_cli.blueprints import flag_forms
-from marathon_cli.blueprints.blueprint import (
-    Blueprint,
-    cloudformation,
-    dcos_config,
-    flags_of,
-    program_name,
-    read_blueprint,
-)
+from marathon_cli import blueprints
+from marathon_cli.blueprints import Blueprint, cloudformation, dcos_config, flags_of, program_name, read_blueprint
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import debug_option, output_options
 from marathon_cli.document import check
@@ -131,12 +124,12 @@ def _print(console: Console, program: str, form: str, file: str | None, given: d
 
 def _text(program: str, name: str, form: str, flags: dict[str, str | bool], make: str) -> str:
     stock_marathon = program == "marathon" and make == "mesos"
-    arguments = flag_forms.marathon_words(flags) if stock_marathon else flag_forms.words(flags)
+    arguments = blueprints.marathon_words(flags) if stock_marathon else blueprints.words(flags)
     if form == "env":
-        return flag_forms.environment("MARATHON_" if program == "marathon" else "MESOS_", flags)
+        return blueprints.environment("MARATHON_" if program == "marathon" else "MESOS_", flags)
     if form == "systemd":
-        return flag_forms.unit(name, _path(name), arguments, keeps_containers=program == "agent")
-    return flag_forms.shell(name, arguments)
+        return blueprints.unit(name, _path(name), arguments, keeps_containers=program == "agent")
+    return blueprints.shell(name, arguments)
 
 
 def _path(name: str) -> str:

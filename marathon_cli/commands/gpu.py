@@ -1,20 +1,30 @@
-"""`mesos-gpu gpu`: list, types, top."""
+"""`mesos-gpu gpu`: the GPUs of a cluster, their use and fragmentation, and MIG layouts of this machine."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from marathon_cli.console.console import Console, pass_console
-from marathon_cli.console.options import output_options, target_options, watch_options
+from marathon_cli.clients.mesos import Cluster
+from marathon_cli.console.console import Console, local_agent, pass_console
+from marathon_cli.console.options import debug_option, output_options, target_options, watch_options, work_dir_option
 from marathon_cli.screen.arguments import Number
 from marathon_cli.screen.output import Column, Table, printable, say, table_lines, terminal_width
+from marathon_cli.screen.units import NONE, amount, mebibytes
 from marathon_cli.show.gpus import GpuLine, GpuType, GpuView, busiest, gpu_types
-from mesos_gpu.errors import Unavailable
+from mesos_gpu.errors import BadInput, MesosGpuError, Unavailable
+
+if TYPE_CHECKING:
+    from mesos_gpu.gpu.mig_layout import MigPlan
+    from mesos_gpu.marathon.why.fragments import Fragment, Remainder
+    from mesos_gpu.marathon.why.moves import Gain
+
 
 _NO_GPUS = (
     "no GPUs; `mesos-gpu doctor` says what an agent's machine lacks, `mesos-gpu agent list` which agents there are"
@@ -55,7 +65,6 @@ _TOP = (
     Column("HOLDER", cut=True),
     Column("TASK", rank=3),
 )
-_NONE = "---"
 _CLEAR_LINE, _CLEAR_BELOW, _HOME = "\x1b[K", "\x1b[J", "\x1b[H"
 _OTHER_SCREEN, _THIS_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 
@@ -189,22 +198,22 @@ def _draw(lines: list[GpuLine], silent: list[str]) -> None:
 def _listed(line: GpuLine) -> list[object]:
     return [
         line.agent,
-        _NONE if line.index is None else line.index,
-        line.model or _NONE,
+        NONE if line.index is None else line.index,
+        line.model or NONE,
         mebibytes(line.memory_mib),
-        line.driver or _NONE,
+        line.driver or NONE,
         line.condition,
-        line.memory_level or _NONE,
+        line.memory_level or NONE,
         line.holder,
-        ",".join(map(str, line.nvlink)) or _NONE,
-        line.uuid or _NONE,
-        line.task or _NONE,
+        ",".join(map(str, line.nvlink)) or NONE,
+        line.uuid or NONE,
+        line.task or NONE,
         line.reason or "",
     ]
 
 
 def _type(one: GpuType) -> list[object]:
-    constraint = _NONE if one.constraint is None else ":".join(one.constraint)
+    constraint = NONE if one.constraint is None else ":".join(one.constraint)
     memory = mebibytes(one.memory_mib)
     return [
         *(one.name, one.zone, one.description, memory, one.gpus, one.free),
@@ -213,22 +222,257 @@ def _type(one: GpuType) -> list[object]:
 
 
 def _doing(line: GpuLine) -> list[object]:
-    used = _NONE
+    used = NONE
     if line.memory_used_mib is not None and line.memory_mib:
         used = f"{line.memory_used_mib}/{line.memory_mib} MiB"
     return [
         line.agent,
-        _NONE if line.index is None else line.index,
-        line.model or _NONE,
-        _NONE if line.utilization_percent is None else f"{line.utilization_percent} %",
+        NONE if line.index is None else line.index,
+        line.model or NONE,
+        amount(line.utilization_percent, "%"),
         used,
-        _NONE if line.power_w is None else f"{line.power_w:.0f} W",
-        _NONE if line.temperature_c is None else f"{line.temperature_c} °C",
+        amount(line.power_w, "W"),
+        amount(line.temperature_c, "°C"),
         line.holder,
-        line.task or _NONE,
+        line.task or NONE,
     ]
 
 
-def mebibytes(amount: int | None) -> str:
-    """Return memory for people."""
-    return _NONE if amount is None else f"{amount} MiB"
+_FRAGMENT_COLUMNS = (
+    Column("AGENT"),
+    Column("FREE", number=True),
+    Column("UNUSABLE", number=True),
+    Column("FOR WANT OF"),
+)
+
+
+@click.command("fragments")
+@output_options()
+@target_options
+@pass_console
+def fragments(console: Console) -> None:
+    """Show GPUs that are free and that nothing that is asked for could use, by machine, with the cause.
+
+    The mix is the sizes of apps, pods and jobs that ask for GPUs. Each machine is filled with them in thought, the
+    largest first; GPUs that are left have too few CPUs or too little memory beside them, or are fewer than any size.
+    Of GPUs that tasks share it is their memory, card by card. Below it stand the fewest tasks to move that would make
+    such GPUs usable, and where to; nothing is done about it.
+    """
+    from marathon_cli.clients.marathon import Jobs, Pods
+    from mesos_gpu.marathon.why.fragments import fragments as found_on
+    from mesos_gpu.marathon.why.fragments import parts_of, remainders, sizes_of
+    from mesos_gpu.marathon.why.moves import movable_of, plan_moves
+    from mesos_gpu.marathon.why.request import spec_of
+
+    marathon = console.marathon()
+    apps = marathon.apps(tasks=True)
+    mix = list(apps)
+    try:
+        mix += [status["spec"] for status in Pods(marathon).statuses() if isinstance(status.get("spec"), dict)]
+        jobs = Jobs(marathon).all()
+    except MesosGpuError as error:
+        say(f"pods and jobs are left out: {error}")
+        jobs = []
+    cluster = Cluster(marathon.mesos())
+    try:
+        machines = cluster.machines()
+    finally:
+        cluster.close()
+    specs = [spec_of(document) for document in mix]
+    called = {str(machine.id): machine.called for machine in machines}
+    sizes = sizes_of(specs, jobs)
+    found, cards = found_on(machines, sizes), remainders(machines, parts_of(specs))
+    gains = plan_moves(machines, sizes, movable_of(apps))
+    if not sizes and found:
+        say("nothing asks for GPUs, so of none that is free is it known that nothing could use it")
+    documents = [*_whole(found, called), *_cards(cards, called)]
+    if console.form not in ("table", "wide"):
+        console.show(
+            {"fragments": documents, "moves": _moves(gains, called)},
+            table=lambda: Table(()),
+            names=[str(one["agent"]) for one in documents],
+        )
+        return
+    console.show(documents, table=lambda: Table(_FRAGMENT_COLUMNS, _rows(found, cards, called)), names=())
+    for line in suggested(gains, called):
+        click.echo(line)
+
+
+def suggested(gains: Sequence[Gain], called: Mapping[str, str]) -> list[str]:
+    """Return in sentences what could be moved; nothing where nothing would help."""
+    lines = []
+    for gain in gains:
+        gpus = "1 GPU more usable" if gain.gpus == 1 else f"{gain.gpus} GPUs more usable"
+        moved = [f"{move.task.task_id} from {called[move.task.agent_id]} to {called[move.to]}" for move in gain.moves]
+        lines.append(f"{gpus} if you move {' and '.join(moved)}")
+    return ["", *lines] if lines else []
+
+
+def _rows(found: Sequence[Fragment], cards: Sequence[Remainder], called: Mapping[str, str]) -> list[list[object]]:
+    from mesos_gpu.marathon.why.fragments import CARD_CAUSES as OF_CARDS
+    from mesos_gpu.marathon.why.fragments import CAUSES
+
+    rows: list[list[object]] = [
+        [called[one.agent_id], one.free, one.stranded, ", ".join(CAUSES[cause] for cause in one.causes) or "---"]
+        for one in found
+    ]
+    for one in cards:
+        causes = ", ".join(OF_CARDS[cause] for cause in one.causes) or "---"
+        name = f"{called[one.agent_id]} card {one.card}"
+        rows.append([name, f"{one.free_gib} GiB", f"{one.stranded_gib} GiB", causes])
+    return rows
+
+
+def _whole(found: Sequence[Fragment], called: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "agent": called[one.agent_id],
+            "agentId": one.agent_id,
+            "free": one.free,
+            "unusable": one.stranded,
+            "lacks": list(one.causes),
+        }
+        for one in found
+    ]
+
+
+def _cards(cards: Sequence[Remainder], called: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "agent": called[one.agent_id],
+            "agentId": one.agent_id,
+            "card": one.card,
+            "freeGiB": one.free_gib,
+            "unusableGiB": one.stranded_gib,
+            "lacks": list(one.causes),
+        }
+        for one in cards
+    ]
+
+
+def _moves(gains: Sequence[Gain], called: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "gpus": gain.gpus,
+            "moves": [
+                {
+                    "app": move.task.app,
+                    "task": move.task.task_id,
+                    "from": called[move.task.agent_id],
+                    "to": called[move.to],
+                }
+                for move in gain.moves
+            ],
+        }
+        for gain in gains
+    ]
+
+
+_MIG_COLUMNS = (Column("STEP"), Column("PROFILE"), Column("SLICES"), Column("USED BY", cut=True))
+
+_division = click.argument("division", metavar="PROFILE[,PROFILE...]")
+_gpu = click.option("--gpu", default="0", show_default=True, metavar="ID", help="Which GPU, by index or UUID.")
+_agent = click.option(
+    "--agent", "url", metavar="URL", help="The agent of this machine; default: the box's, else http://127.0.0.1:5051."
+)
+
+
+@click.command()
+@_division
+@_gpu
+@click.option("--model", metavar="NAME", help="Plan for an empty GPU of this model, such as A100-40GB; needs no GPU.")
+@_agent
+@output_options()
+@work_dir_option
+@debug_option
+@pass_console
+def plan(console: Console, division: str, gpu: str, model: str | None, url: str | None) -> None:
+    """Show which MIG instances would be destroyed and made so that the GPU has these, and no others.
+
+    A PROFILE is a name such as 3g.20gb or 2x1g.5gb; `none` wishes for no instance. What a container holds or a process
+    uses stays where it is, and counts as one of those wished for. Nothing is changed.
+    """
+    from mesos_gpu.doors.common.agent import Book
+    from mesos_gpu.gpu.mig_layout import plan as planned
+    from mesos_gpu.gpu.mig_layout import read_wanted
+    from mesos_gpu.gpu.mig_models import MODELS
+
+    wanted = read_wanted(division)
+    if model is not None:
+        profiles = {name.lower(): found for name, found in MODELS.items()}.get(model.lower())
+        if profiles is None:
+            raise BadInput(f"no profiles of a '{model}' are known; known are {', '.join(MODELS)}")
+        _show(console, _told(planned(profiles, (), wanted)))
+        return
+    try:
+        made = Book(local_agent(console, url)).divide(gpu, division, plan=True)
+    except Unavailable as error:
+        say(f"only processes count as use: {error}")
+        made = _by_nvml(gpu, division, change=False)
+    _show(console, made)
+
+
+@click.command()
+@_division
+@_gpu
+@_agent
+@click.option(
+    "--without-agent", is_flag=True, help="No agent hands out GPUs here: what no process uses may be destroyed."
+)
+@output_options()
+@work_dir_option
+@debug_option
+@pass_console
+def apply(console: Console, division: str, gpu: str, url: str | None, without_agent: bool) -> None:
+    """Divide a GPU of this machine into MIG instances; none that is used is touched.
+
+    `plan` shows what that does. Needs a GPU in MIG mode, and root where no agent does it.
+
+    The agent divides, so that it gives what is to be ended to nobody meanwhile, and offers the new instances at once.
+    """
+    from mesos_gpu.doors.common.agent import Book
+    from mesos_gpu.gpu.mig_layout import read_wanted
+
+    read_wanted(division)
+    if without_agent:
+        _show(console, _by_nvml(gpu, division, change=True))
+        return
+    try:
+        made = Book(local_agent(console, url)).divide(gpu, division, plan=False)
+    except Unavailable as error:
+        raise Unavailable(f"{error}. Where no agent hands out GPUs: --without-agent") from None
+    _show(console, made)
+
+
+def _by_nvml(gpu: str, division: str, *, change: bool) -> dict[str, Any]:
+    """Plan, or divide, without an agent; what no process uses is idle."""
+    from mesos_gpu.gpu.mig_device import apply as applied
+    from mesos_gpu.gpu.mig_layout import plan as planned
+    from mesos_gpu.gpu.mig_layout import read_wanted
+    from mesos_gpu.gpu.nvml import open_mig_device
+
+    with open_mig_device(gpu) as device:
+        made = planned(device.profiles, device.instances(), read_wanted(division))
+        if change:
+            applied(device, made.destroy, made.create)
+    return _told(made)
+
+
+def _told(made: MigPlan) -> dict[str, Any]:
+    from mesos_gpu.gpu.mig_layout import plan_shown
+
+    return plan_shown(made)
+
+
+def _show(console: Console, made: Mapping[str, Any]) -> None:
+    documents = [{"step": step, "used_by": "", **one} for step in ("keep", "destroy", "create") for one in made[step]]
+    table = [(one["step"], one["profile"], _slices(one), one["used_by"]) for one in documents]
+    console.show(documents, table=lambda: Table(_MIG_COLUMNS, table), names=[one["profile"] for one in documents])
+    if made["beyond"]:
+        beyond = ", ".join(f"{one['profile']} at {one['start']}" for one in made["beyond"])
+        say(f"kept besides, because it is in use: {beyond}")
+
+
+def _slices(place: Mapping[str, Any]) -> str:
+    last = place["start"] + place["size"] - 1
+    return str(last) if place["size"] == 1 else f"{place['start']}-{last}"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
-from marathon_cli.clients.marathon import Document, Groups, Marathon
+from marathon_cli.clients.marathon import Document, Groups, Marathon, walk
 from marathon_cli.commands.kind import (
     Command,
     Consent,
@@ -76,9 +76,6 @@ class GroupKind(Kind):
 
     def documents(self, marathon: Marathon, label: str | None, **filters: Any) -> list[Document]:
         return [group for group in walk(Groups(marathon).show("/")) if group.get("id") != "/"]
-
-    def ids(self, marathon: Marathon) -> Iterable[str]:
-        return [str(group.get("id")) for group in walk(Groups(marathon).show("/"))]
 
     def version(self, marathon: Marathon, name: str, version: str) -> Document:
         return Groups(marathon).show(name, version)
@@ -199,20 +196,13 @@ def scale(console: Console, name: str, factor: float, dry_run: bool, waiting: Wa
     """Multiply the instances of every app in GROUP by FACTOR, rounded up."""
     marathon, wanted = console.marathon(), group_id(name)
     groups = Groups(marathon)
-    with hints(wanted, lambda: GROUP.ids(marathon)):
+    with hints(wanted, Groups(marathon).ids):
         if dry_run:
             show_steps(console, groups.steps(wanted, {"scaleBy": factor}))
             return
         groups.show(wanted)
         change = groups.put(wanted, {"scaleBy": factor}, force=force)
     finish(console, marathon, change, (), f"scales {wanted} by {factor:g}", waiting, value={"id": wanted})
-
-
-def walk(group: Document) -> Iterator[Document]:
-    """Yield a group and all groups in it, parents first."""
-    yield group
-    for inner in sorted(group.get("groups") or [], key=lambda one: str(one.get("id"))):
-        yield from walk(inner)
 
 
 def show_steps(console: Console, steps: Sequence[Mapping[str, Any]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Any
 
@@ -12,12 +11,11 @@ from marathon_cli.connection.http import HttpClient
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Table, columns
+from marathon_cli.screen.units import read_size, read_span, size, span
 from marathon_cli.show.pulls import PullDisplay
 from mesos_gpu.errors import BadInput, MesosGpuError, Refused, Unavailable
 
 _NONE = "no images; `mesos-gpu image pull IMAGE` has the agents pull one"
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 @click.command(name="list")
@@ -34,9 +32,9 @@ def list_images(console: Console) -> None:
         [
             item["reference"],
             str(item["digest"]).partition(":")[2][:12],
-            f"{item['bytes'] / (1 << 20):.1f} MiB",
+            size(item["bytes"]),
             item["layers"],
-            f"{_span(now_s - item['used_at_s'])} ago",
+            f"{span(now_s - item['used_at_s'])} ago",
             len(item["used_by"]),
             item["agent"],
         ]
@@ -95,7 +93,7 @@ def prune(console: Console, max_size: str | None, max_age: str | None) -> None:
         removed = agent.read(answer)
         for reference in removed["images"]:
             click.echo(f"removed {reference} from {name}")
-        click.echo(f"{removed['bytes'] / (1 << 20):.1f} MiB are free again on {name}")
+        click.echo(f"{size(removed['bytes'])} are free again on {name}")
 
 
 def _agents(console: Console) -> list[tuple[str, HttpClient]]:
@@ -117,25 +115,14 @@ def _refused(agent: HttpClient, said: str, status: int) -> MesosGpuError:
 
 
 def _bytes(text: str | None) -> int | None:
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?", text.strip().lower())
-    if found is None:
-        raise BadInput(f"--max-size: {text!r} is not a size such as 500m or 20g")
-    return int(float(found[1]) * _UNITS[found[2]])
+    try:
+        return None if text is None else int(read_size(text))
+    except ValueError as error:
+        raise BadInput(f"--max-size: {error}") from None
 
 
 def _seconds(text: str | None) -> float | None:
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip().lower())
-    if found is None:
-        raise BadInput(f"--max-age: {text!r} is not a time such as 12h or 7d")
-    return float(found[1]) * _SPANS_S[found[2]]
-
-
-def _span(seconds: float) -> str:
-    for unit, length in reversed(_SPANS_S.items()):
-        if seconds >= length:
-            return f"{int(seconds // length)}{unit}"
-    return "0s"
+    try:
+        return None if text is None else read_span(text)
+    except ValueError as error:
+        raise BadInput(f"--max-age: {error}") from None

@@ -26,8 +26,8 @@ from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.document.definitions import without
 from marathon_cli.screen.arguments import hints, nearest
-from marathon_cli.screen.durations import between
 from marathon_cli.screen.output import Column, Table, say
+from marathon_cli.screen.units import between
 from mesos_gpu.errors import BadInput, Conflict, NotFound, Problem, Refused, TimeIsUp
 from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
 
@@ -422,7 +422,7 @@ def _schedule(name: str, file: str | None, cron: str | None, schedule_id: str, t
 
 def known(jobs: Jobs, name: str) -> Document:
     """Return a job. Raises NotFound with the nearest name."""
-    with hints(name, lambda: JOB.ids(jobs.server)):
+    with hints(name, jobs.ids):
         return jobs.show(name)
 
 

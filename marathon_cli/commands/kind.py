@@ -6,7 +6,7 @@ A module of this folder describes its noun as a `Kind` and creates its commands 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -85,10 +85,6 @@ class Kind:
     def documents(self, marathon: Marathon, label: str | None, **filters: Any) -> list[Document]:
         """Return all definitions with their state that match a label selector, by id."""
         raise NotImplementedError
-
-    def ids(self, marathon: Marathon) -> Iterable[str]:
-        """Return the ids of all."""
-        return [str(one.get("id")) for one in self.documents(marathon, None)]
 
     def status(self, marathon: Marathon, name: str) -> Document:
         """Return what `show` shows."""
@@ -250,7 +246,7 @@ def show_command(kind: Kind) -> click.Command:
     def run(console: Console, name: str, version: str | None = None) -> None:
         marathon, wanted = console.marathon(), kind.canonical(name)
         with kind.explained():
-            with hints(wanted, lambda: kind.ids(marathon)):
+            with hints(wanted, kind.api(marathon).ids):
                 if version is None:
                     found = kind.status(marathon, wanted)
                 else:
@@ -279,7 +275,7 @@ def remove_command(kind: Kind) -> click.Command:
         waiting: Waiting = Waiting(),  # noqa: B008
     ) -> None:
         marathon, wanted = console.marathon(), kind.canonical(name)
-        with kind.explained(), hints(wanted, lambda: kind.ids(marathon)):
+        with kind.explained(), hints(wanted, kind.api(marathon).ids):
             inside = kind.contents(marathon, wanted)
             if kind.confirms and not yes:
                 _confirm_removal(wanted, inside)
@@ -309,7 +305,7 @@ def update_command(kind: Kind) -> click.Command:
         edit = read_edit(options, kind.schema(), wanted, canonical=kind.canonical)
         marathon = console.marathon()
         with kind.explained():
-            with hints(wanted, lambda: kind.ids(marathon)):
+            with hints(wanted, kind.api(marathon).ids):
                 current = kind.api(marathon).show(wanted)
             kind.update(console, marathon, wanted, current, edit, options)
 

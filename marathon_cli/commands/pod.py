@@ -157,7 +157,7 @@ def add(console: Console, file: str | None, no_validate: bool, dry_run: bool, wa
 def kill(console: Console, name: str, instances: tuple[str, ...], wipe: bool) -> None:
     """End instances of POD; others take their place."""
     marathon, wanted = console.marathon(), app_id(name)
-    with hints(wanted, lambda: POD.ids(marathon)):
+    with hints(wanted, Pods(marathon).ids):
         there = {str(item.get("id")) for item in Pods(marathon).status(wanted).get("instances") or []}
     if strange := [one for one in instances if one not in there]:
         listed = ", ".join(sorted(there)) or "none"

@@ -16,6 +16,7 @@ from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import debug_option, output_options, work_dir_option
 from marathon_cli.screen.arguments import Number, Whole
 from marathon_cli.screen.output import Column, Table, say, table_lines, terminal_width
+from marathon_cli.screen.units import NONE, mebibytes
 from mesos_gpu.errors import BadInput, Conflict, NotFound
 from mesos_gpu.mesos.clients.agents import Agent, read_agent
 from mesos_gpu.mesos.tasks import is_terminal
@@ -33,7 +34,6 @@ _LIST = (
     Column("CONSTRAINT", rank=1),
 )
 _MOVING = (Column("TASK", cut=True), Column("AGENT"), Column("GPUS", number=True), Column("CPUS", number=True, rank=1))
-_NONE = "---"
 _DEFAULT = "default"
 TIMEOUT_S = 300.0
 name_argument = click.argument("name", metavar="POOL")
@@ -250,9 +250,9 @@ def _say_what_moves(tasks: Sequence[Mapping[str, Any]]) -> None:
 def _show(console: Console, pools: list[Pool]) -> None:
     rows = [
         [
-            *(pool["name"], len(pool["agents"]), pool["gpus"], pool["model"] or _NONE),
-            _NONE if pool["memoryMib"] is None else f"{pool['memoryMib']} MiB",
-            *(pool["driver"] or _NONE, _NONE if pool["name"] == _DEFAULT else f"pool:IS:{pool['name']}"),
+            *(pool["name"], len(pool["agents"]), pool["gpus"], pool["model"] or NONE),
+            mebibytes(pool["memoryMib"]),
+            *(pool["driver"] or NONE, NONE if pool["name"] == _DEFAULT else f"pool:IS:{pool['name']}"),
         ]
         for pool in pools
     ]

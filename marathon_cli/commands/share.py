@@ -13,6 +13,7 @@ from marathon_cli.console.console import Console, local_agent, pass_console
 from marathon_cli.console.options import debug_option, output_options, target_options, watch_options, work_dir_option
 from marathon_cli.screen.arguments import Whole
 from marathon_cli.screen.output import Column, Table, say
+from marathon_cli.screen.units import NONE, mebibytes
 from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.marathon.model.task_ids import app_of
 from mesos_gpu.mesos.clients.agents import names
@@ -147,7 +148,6 @@ _COLUMNS = (
     Column("SHARE", number=True, rank=1),
     Column("CONTAINER", rank=5),
 )
-_NONE = "---"
 _EMPTY = "no agent shares GPUs: its --shared_gpus names those that tasks share"
 
 
@@ -239,7 +239,7 @@ def _show(console: Console, lines: list[ShareLine]) -> None:
 
 
 def _row(line: ShareLine) -> list[object]:
-    used = _NONE if line.used_mib is None else f"{line.used_mib} MiB"
+    used = mebibytes(line.used_mib)
     return [
         line.agent,
         line.card,
@@ -247,11 +247,11 @@ def _row(line: ShareLine) -> list[object]:
         line.max_inst,
         line.free_weight,
         line.holder,
-        _NONE if line.weight is None else line.weight,
-        {True: "high", False: "normal", None: _NONE}[line.high_priority],
+        NONE if line.weight is None else line.weight,
+        {True: "high", False: "normal", None: NONE}[line.high_priority],
         f"{line.part_mib or 0}/{line.memory_mib} MiB",
         used,
         line.level,
-        _NONE if line.given is None else f"{line.given:.0%}",
-        line.container or _NONE,
+        NONE if line.given is None else f"{line.given:.0%}",
+        line.container or NONE,
     ]

@@ -16,12 +16,12 @@ from marathon_cli.console.console import Console, local_agent, pass_console
 from marathon_cli.console.options import output_options, selector_option, target_options, watch_options
 from marathon_cli.screen.arguments import Number, nearest
 from marathon_cli.screen.output import Column, Table, columns
+from marathon_cli.screen.units import amount, mebibytes, size
 from marathon_cli.show.gpus import asked_gpus, group_of, held_gpus
 from mesos_gpu.errors import BadInput, InvalidApp, NotFound, Refused
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
 from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
 from mesos_gpu.marathon.why.suspended import is_suspended
-from mesos_gpu.mesos.units import MIB
 
 _NONE = "no tasks; `mesos-gpu app add FILE` adds an app, `mesos-gpu task list --all` shows tasks that have ended, too"
 _COLUMNS = (
@@ -365,20 +365,21 @@ def cpus_used(before: Document, after: Document) -> float | None:
 def summary(before: Document, after: Document) -> list[tuple[str, str, str]]:
     """Return rows of what is used, of how much: CPUs, memory, disk, network, each GPU. `---` is not known."""
     said = after.get("statistics") or {}
+    limit = said.get("cpus_limit", said.get("cpus_soft_limit"))
     rows = [
-        ("cpus", _number(cpus_used(before, after), 2), _number(said.get("cpus_limit", said.get("cpus_soft_limit")), 2)),
-        ("mem", _mib(said.get("mem_rss_bytes", said.get("mem_total_bytes"))), _mib(said.get("mem_limit_bytes"))),
-        ("disk", _mib(said.get("disk_used_bytes")), _mib(said.get("disk_limit_bytes"))),
-        ("processes", _number(said.get("processes"), 0), "---"),
+        ("cpus", amount(cpus_used(before, after), digits=2), amount(limit, digits=2)),
+        ("mem", size(said.get("mem_rss_bytes", said.get("mem_total_bytes"))), size(said.get("mem_limit_bytes"))),
+        ("disk", size(said.get("disk_used_bytes")), size(said.get("disk_limit_bytes"))),
+        ("processes", amount(said.get("processes")), "---"),
     ]
     for gpu in after.get("gpus") or ():
         name = f"gpu {gpu.get('index', gpu.get('minor', '?'))}"
         rows += [
-            (name, _number(gpu.get("utilization_percent"), 0, " %"), str(gpu.get("name", "---"))),
+            (name, amount(gpu.get("utilization_percent"), "%"), str(gpu.get("name", "---"))),
             (
                 f"{name} mem",
-                _number(gpu.get("memory_used_mib"), 0, " MiB"),
-                _number(gpu.get("memory_total_mib"), 0, " MiB"),
+                mebibytes(gpu.get("memory_used_mib")),
+                mebibytes(gpu.get("memory_total_mib")),
             ),
         ]
     return rows
@@ -402,14 +403,6 @@ def _name(container_id: Document) -> str:
     parent = container_id.get("parent")
     value = str(container_id.get("value"))
     return f"{_name(parent)}.{value}" if parent else value
-
-
-def _number(value: object, digits: int, unit: str = "") -> str:
-    return f"{float(value):.{digits}f}{unit}" if isinstance(value, (int, float)) else "---"
-
-
-def _mib(value: object) -> str:
-    return f"{value / MIB:.1f} MiB" if isinstance(value, (int, float)) else "---"
 
 
 def _plain(value: object) -> str:

@@ -10,10 +10,9 @@ import click
 
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
-from marathon_cli.screen.durations import ago
 from marathon_cli.screen.output import Column, Table, say
+from marathon_cli.screen.units import NONE, ago, mebibytes
 
-_NONE = "---"
 _NAMES = {
     "app": (Column("APP"), Column("ROLE", rank=4), Column("USER", rank=3)),
     "role": (Column("ROLE"),),
@@ -98,13 +97,13 @@ def summary(app: str, found: Mapping[str, Any]) -> list[str]:
         measured = f" of {_hours(total['measuredGpuHours'])} GPU-hours measured"
         rows.append(("GPU Efficiency", _of(total["gpuEfficiency"], measured)))
         rows.append(("GPU Idle", _of(total["gpuIdle"], measured)))
-        rows.append(("GPU Memory Utilized", _mib(total["maxGpuMemMiB"])))
+        rows.append(("GPU Memory Utilized", mebibytes(total["maxGpuMemMiB"])))
     used = total["cpuUsedHours"]
     rows += [
-        ("CPU Utilized", _NONE if used is None else clock(used)),
+        ("CPU Utilized", NONE if used is None else clock(used)),
         ("CPU Efficiency", _of(total["cpuEfficiency"], f" of {clock(total['cpuHours'])} core-walltime")),
-        ("Memory Utilized", _mib(total["maxRssMiB"])),
-        ("Memory Efficiency", _of(total["memEfficiency"], f" of {_mib(total['memMiB'])}")),
+        ("Memory Utilized", mebibytes(total["maxRssMiB"])),
+        ("Memory Efficiency", _of(total["memEfficiency"], f" of {mebibytes(total['memMiB'])}")),
     ]
     return [f"{label}: {value}" for label, value in rows]
 
@@ -135,9 +134,9 @@ def _row(each: Mapping[str, Any]) -> Sequence[object]:
         _of(each["gpuIdle"]),
         _hours(each["cpuHours"]),
         _of(each["cpuEfficiency"]),
-        _mib(each["maxRssMiB"]),
-        _mib(each["memMiB"]),
-        _mib(each["maxGpuMemMiB"]),
+        mebibytes(each["maxRssMiB"]),
+        mebibytes(each["memMiB"]),
+        mebibytes(each["maxGpuMemMiB"]),
     ]
 
 
@@ -146,8 +145,4 @@ def _hours(amount: float) -> str:
 
 
 def _of(percent: float | None, whole: str = "") -> str:
-    return _NONE if percent is None else f"{percent:.1f}%{whole}"
-
-
-def _mib(amount: float | None) -> str:
-    return _NONE if amount is None else f"{amount:.0f} MiB"
+    return NONE if percent is None else f"{percent:.1f}%{whole}"

@@ -10,8 +10,8 @@ import click
 
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
-from marathon_cli.screen.durations import span
 from marathon_cli.screen.output import Table, say_paragraph
+from marathon_cli.screen.units import span
 from marathon_cli.show.plan import cards_text
 
 _MOST = 5

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -19,6 +19,8 @@ from marathon_cli.screen.output import DEFAULT, Output, Table, render, say
 from mesos_gpu.errors import Unavailable
 
 if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+
     from marathon_cli.clients.marathon import Marathon
     from marathon_cli.clients.mesos import Mesos
     from marathon_cli.console.connections import Connections
@@ -28,37 +30,26 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Watcher:
-    """Shows one text after the other: in place on a terminal, else each that differs from the one before."""
+def watch(look: Callable[[], str], every_s: float, screen: RichConsole | None) -> NoReturn:
+    """Show what `look` returns, again and again, until an exception ends it.
 
-    def __init__(self, *, terminal: tuple[int, int] | None) -> None:
-        """`terminal` is columns and lines of the terminal, None when there is none."""
-        self._terminal, self._shown, self._last = terminal, 0, ""
+    It is shown in place on a terminal's `screen`; elsewhere a text is printed if it differs from the last one.
+    """
+    if screen is not None:
+        from rich.live import Live
+        from rich.text import Text
 
-    def show(self, text: str) -> None:
-        """Show what is there now."""
-        if self._terminal is None:
-            if text != self._last:
-                click.echo(("\n" if self._last else "") + text, nl=False)
-                sys.stdout.flush()
-            self._last = text
-            return
-        width, height = self._terminal
-        lines = text.splitlines()
-        if len(lines) > height - 1:
-            lines = [*lines[: height - 2], f"... {len(lines) - height + 2} more"]
-        up = f"\x1b[{self._shown}A" if self._shown else ""
-        # A line longer than the terminal takes several rows there.
-        rows = [max(1, -(-len(click.unstyle(line)) // width)) for line in lines]
-        sys.stdout.write(up + "\r\x1b[J" + "".join(f"{line}\n" for line in lines))
-        sys.stdout.flush()
-        self._shown = sum(rows)
-
-
-def repeat(look: Callable[[], str], every_s: float, watcher: Watcher) -> None:
-    """Show what `look` returns, again and again, until an exception ends it."""
+        with Live(console=screen, auto_refresh=False, vertical_overflow="ellipsis") as live:
+            while True:
+                live.update(Text.from_ansi(look()), refresh=True)
+                time.sleep(every_s)
+    last = ""
     while True:
-        watcher.show(look())
+        text = look()
+        if text != last:
+            click.echo(("\n" if last else "") + text, nl=False)
+            sys.stdout.flush()
+        last = text
         time.sleep(every_s)
 
 
@@ -106,9 +97,11 @@ class Console:
         if self.watch_s is None:
             look()
             return
-        import shutil
+        screen = None
+        if sys.stdout.isatty():
+            from rich.console import Console as RichConsole
 
-        size = shutil.get_terminal_size() if sys.stdout.isatty() else None
+            screen = RichConsole()
 
         def text() -> str:
             self._caught = []
@@ -120,7 +113,7 @@ class Console:
                 caught, self._caught = self._caught, None
             return "".join(caught)
 
-        repeat(text, self.watch_s, Watcher(terminal=size))
+        watch(text, self.watch_s, screen)
 
     def tell(self, sentence: str, value: Any, *, names: Sequence[str]) -> None:
         """Print what was done: a sentence, where no other form was asked for."""

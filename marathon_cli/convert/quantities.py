@@ -6,6 +6,7 @@ import math
 import re
 from fractions import Fraction
 
+from marathon_cli.screen.units import read_size
 from mesos_gpu.mesos.units import MIB
 
 _KUBERNETES = {
@@ -16,7 +17,6 @@ _KUBERNETES = {
     **{letter: Fraction(1000**power) for power, letter in enumerate("kMGTPE", 1)},
     **{f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", 1)},
 }
-_DOCKER = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,2})|([A-Za-z]*))")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|h|m|s)")
 _SECONDS = {"us": Fraction(1, 10**6), "ms": Fraction(1, 1000), "s": Fraction(1), "m": Fraction(60), "h": Fraction(3600)}
@@ -42,11 +42,7 @@ def mib(text: str) -> int:
 
 def docker_mib(text: str) -> int:
     """Return MiB of a size as Docker writes it: `512m`, `1.5g`, `1gb`, bytes without a unit; rounded up."""
-    found = _NUMBER.fullmatch(text.strip())
-    unit = (found[3] or "").lower().removesuffix("ib").removesuffix("b") if found is not None else "?"
-    if found is None or found[2] or unit not in _DOCKER:
-        raise ValueError(f"{text!r} is not a size such as 512m or 1.5g")
-    return math.ceil(Fraction(found[1]) * Fraction(1024 ** _DOCKER[unit], MIB))
+    return math.ceil(read_size(text) / MIB)
 
 
 def whole(text: str) -> int:

@@ -12,12 +12,14 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, BinaryIO, TypeVar
 
 from marathon_cli.changes.rollout import id_of, reasons_of
 from marathon_cli.clients.event_stream import STATUS, EventStream
 from marathon_cli.clients.marathon import Apps, Marathon
 from marathon_cli.clients.mesos import Mesos, Sandbox
+from marathon_cli.screen.units import read_size
 from marathon_cli.show.logs import Log, Split, follow
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotFound, TimeIsUp, Unavailable
 from mesos_gpu.mesos.tasks import COMMAND_LABEL, DEVICES_LABEL, DOCKER_COMMAND, DRIVER_LABEL, DRIVER_VALUE, is_terminal
@@ -158,14 +160,13 @@ def volume(text: str) -> dict[str, str]:
 
 def gib(text: str) -> int:
     """Return whole GiB of `6`, `6GiB`, `6g` or `6144MiB`. Raises BadInput."""
-    found = re.fullmatch(r"([0-9]+)\s*(g|gi|gib|gb|m|mi|mib|mb)?", text.strip().lower())
-    amount = 0 if found is None else int(found[1])
-    if found is not None and (found[2] or "g").startswith("m"):
-        amount, rest = divmod(amount, 1024)
-        amount = 0 if rest else amount
-    if amount < 1:
+    try:
+        amount = read_size(f"{text}g" if text.strip().isdecimal() else text) / 1024**3
+    except ValueError:
+        amount = Fraction(0)
+    if amount < 1 or amount.denominator != 1:
         raise BadInput(f"{text!r} is not an amount of memory of a GPU: write whole GiB, such as 6GiB")
-    return amount
+    return int(amount)
 
 
 def constraint(text: str) -> list[str]:

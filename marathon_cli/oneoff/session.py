@@ -7,22 +7,186 @@ ends is what is typed. A thread sends; the main thread, which gets the signals, 
 
 from __future__ import annotations
 
+import http.client
+import io
 import json
 import os
 import select
+import socket
+import ssl
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from marathon_cli.clients import streams
+from marathon_cli.connection.access import NoAnswer, stranger
 from marathon_cli.connection.http import HttpClient
 from marathon_cli.screen import terminal
 from marathon_cli.screen.terminal import DetachKeys
-from mesos_gpu.errors import BadInput, MesosGpuError, NotFound
+from mesos_gpu.errors import BadInput, MesosGpuError, NotFound, Refused, Unavailable
 from mesos_gpu.mesos.clients import process_io
+from mesos_gpu.mesos.recordio import RecordDecoder
+
+PATH = "/api/v1"
+RECORDIO, JSON = "application/recordio", "application/json"
+_RECEIVED = 64 * 1024
+_LAST_WORDS_S = 2.0
+
+
+class Answers:
+    """A call whose answer is a stream of records. Made when the agent has accepted the call.
+
+    Raises Unavailable when the agent cannot be reached, NotFound and Refused when it says no.
+    """
+
+    def __init__(self, agent: HttpClient, call: Mapping[str, Any]) -> None:
+        self._agent, self._left = agent, False
+        headers = {"Content-Type": JSON, "Accept": RECORDIO, "Message-Accept": JSON}
+        self._answer = agent.records(PATH, headers=headers, data=json.dumps(call).encode())
+        if self._answer.status_code != 200:
+            with self._answer:
+                raise _refusal(agent, self._answer.status_code, self._answer.reason, self._body())
+
+    def records(self) -> Iterator[bytes]:
+        """Yield the records as they come, until the agent ends them or `leave` is called. Raises Unavailable."""
+        decoder = RecordDecoder()
+        try:
+            for chunk in self._answer.pieces():
+                yield from decoder.feed(chunk)
+        except (NoAnswer, ValueError) as error:
+            if not self._left:
+                raise Unavailable(f"the connection to the agent {self._agent.url} broke: {error}") from None
+        if decoder.pending and not self._left:
+            raise Unavailable(f"the connection to the agent {self._agent.url} broke in the midst of a record")
+
+    def leave(self) -> None:
+        """End the call, from any thread: whoever waits for records gets no more."""
+        self._left = True
+        self._answer.cut()
+
+    def close(self) -> None:
+        """Close the connection. With a session's, the agent ends the session."""
+        self._left = True
+        self._answer.close()
+
+    def _body(self) -> bytes:
+        try:
+            return next(self._answer.pieces(), b"")
+        except NoAnswer:
+            return b""
+
+
+class Feed:
+    """A call whose request is a stream of records, sent when they are there; for one thread at a time."""
+
+    def __init__(self, agent: HttpClient) -> None:
+        self._agent = agent
+        headers = {"Content-Type": RECORDIO, "Message-Content-Type": JSON, "Transfer-Encoding": "chunked"}
+        self._connection = agent.begin(PATH, headers=headers)
+        # http.client lets go of its socket when the answer says that it is the last one.
+        self._socket: socket.socket = self._connection.sock
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when the agent says something (`look` then)."""
+        return self._socket.fileno()
+
+    def send(self, record: bytes) -> None:
+        """Send a record. Raises OSError when the agent no longer listens; `look` may tell why."""
+        self._socket.sendall(b"%x\r\n%b\r\n" % (len(record), record))
+
+    def look(self) -> bool:
+        """Return whether the agent has ended the call by itself; raise NotFound or Refused when it refused it."""
+        said = self._glance()
+        if said is None:
+            return False
+        if said.startswith(b"HTTP/"):
+            response = http.client.HTTPResponse(_Bytes(said))  # type: ignore[arg-type]
+            response.begin()
+            if response.status != 200:
+                raise _refusal(self._agent, response.status, response.reason, response.read(_RECEIVED))
+        return True
+
+    def end(self) -> None:
+        """Say that no more records follow, and close; an agent that is gone by now has missed nothing."""
+        try:
+            self._socket.sendall(b"0\r\n\r\n")
+        except OSError:
+            pass
+        self._connection.close()
+
+    def close(self) -> None:
+        """Close the connection at once."""
+        self._connection.close()
+
+    def _glance(self) -> bytes | None:
+        """Return the whole answer when there is one (nothing when the connection ended without), else None.
+
+        A readable TLS socket need not have an answer: the peer may have sent tickets.
+        """
+        said = b""
+        try:
+            self._socket.setblocking(False)
+            said = self._socket.recv(_RECEIVED)
+            self._socket.settimeout(_LAST_WORDS_S)
+            while said and not _whole(said) and (more := self._socket.recv(_RECEIVED)):
+                said += more
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return None
+        except OSError:
+            pass  # what was said before the connection broke may be a whole answer
+        finally:
+            self._socket.settimeout(None)
+        return said
+
+
+def ask(agent: HttpClient, call: Mapping[str, Any]) -> tuple[int, bytes]:
+    """Make a call and wait for its answer without end; return status and body. Raises Unavailable."""
+    headers = {"Content-Type": JSON, "Accept": JSON}
+    with agent.records(PATH, headers=headers, data=json.dumps(call).encode(), read_s=None) as answer:
+        try:
+            return answer.status_code, answer.content
+        except NoAnswer as error:
+            raise Unavailable(f"the connection to the agent {agent.url} broke: {error}") from None
+
+
+def _refusal(agent: HttpClient, status: int, reason: str, content: bytes) -> NotFound | Refused | Unavailable:
+    body = content.decode("utf-8", "replace").strip()
+    words = body or reason
+    if status == 404:
+        return NotFound(words)
+    if status == 401:
+        said = f" ({body})" if body else ""
+        return Refused(f"the agent {agent.url} {stranger(agent.access)}{said}", status=status, body=body)
+    if status == 403:
+        return Refused(f"the agent {agent.url} does not let us do this: {words}", status=status, body=body)
+    if status == 503:
+        return Unavailable(f"the agent {agent.url} cannot answer now: {words}")
+    return Refused(f"the agent {agent.url} refuses this: {words}", status=status, body=body)
+
+
+def _whole(said: bytes) -> bool:
+    """Return whether an answer is complete, as far as its head says."""
+    head, gap, body = said.partition(b"\r\n\r\n")
+    if not gap:
+        return False
+    for line in head.lower().split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name == b"content-length" and value.strip().isdigit():
+            return len(body) >= int(value)
+    return False
+
+
+class _Bytes:
+    """What http.client takes for a socket that has received these bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, _mode: str) -> io.BytesIO:
+        return io.BytesIO(self._data)
+
 
 HEARTBEAT_S = 30.0
 WAIT_S = 15.0
@@ -72,7 +236,7 @@ def execute(
     wish.check()
     container_id = {"value": str(uuid.uuid4()), "parent": dict(parent)}
     call = _launch(container_id, argv, wish, user, dict(environment or {}))
-    answers = streams.Answers(agent, {"type": call[0], call[0].lower(): call[1]})
+    answers = Answers(agent, {"type": call[0], call[0].lower(): call[1]})
     with ExitStack() as leaving:
         leaving.callback(answers.close)
         waiting = _Waiting(agent, container_id)
@@ -93,7 +257,7 @@ def attach(agent: HttpClient, container_id: Mapping[str, Any], wish: Wish) -> En
     """
     wish.check()
     body = {"container_id": dict(container_id)}
-    answers = streams.Answers(agent, {"type": "ATTACH_CONTAINER_OUTPUT", "attach_container_output": body})
+    answers = Answers(agent, {"type": "ATTACH_CONTAINER_OUTPUT", "attach_container_output": body})
     with ExitStack() as leaving:
         leaving.callback(answers.close)
         return End(None, detached=_connect(agent, container_id, answers, wish, feed=wish.interactive))
@@ -103,13 +267,13 @@ def _forget(agent: HttpClient, container_id: Mapping[str, Any]) -> None:
     """Have the agent forget a session, which it remembers until the task ends, else; nothing depends on it."""
     call = {"type": "REMOVE_NESTED_CONTAINER", "remove_nested_container": {"container_id": dict(container_id)}}
 
-    def ask() -> None:
+    def remove() -> None:
         try:
-            streams.ask(agent, call)  # who may not remove containers is told so, and that is all
+            ask(agent, call)  # who may not remove containers is told so, and that is all
         except MesosGpuError:
             pass
 
-    asking = threading.Thread(target=ask, name="forgetting", daemon=True)
+    asking = threading.Thread(target=remove, name="forgetting", daemon=True)
     asking.start()
     asking.join(FORGET_S)
 
@@ -137,7 +301,7 @@ def _launch(
 def _connect(
     agent: HttpClient,
     container_id: Mapping[str, Any],
-    answers: streams.Answers,
+    answers: Answers,
     wish: Wish,
     *,
     feed: bool,
@@ -169,7 +333,7 @@ class _Typist(threading.Thread):
     """Sends what is typed, the size of our window, and heartbeats; looks for the keys that detach."""
 
     def __init__(
-        self, agent: HttpClient, container_id: Mapping[str, Any], wish: Wish, answers: streams.Answers, *, ours: bool
+        self, agent: HttpClient, container_id: Mapping[str, Any], wish: Wish, answers: Answers, *, ours: bool
     ) -> None:
         super().__init__(name="typist", daemon=True)
         self._ours = ours
@@ -199,9 +363,9 @@ class _Typist(threading.Thread):
 
     def run(self) -> None:
         """Send until the process or we have enough."""
-        feed: streams.Feed | None = None
+        feed: Feed | None = None
         try:
-            feed = streams.Feed(self._agent)
+            feed = Feed(self._agent)
             feed.send(process_io.feeding(self._container_id))
             self._send_all(feed)
             feed.end()
@@ -214,14 +378,14 @@ class _Typist(threading.Thread):
             if feed is not None:
                 feed.close()
 
-    def _send_all(self, feed: streams.Feed) -> None:
+    def _send_all(self, feed: Feed) -> None:
         if self._wish.tty:
             self._send_window(feed, redraw=True)
         reading = self._wish.interactive
         if not reading and not self._wish.tty:
             feed.send(process_io.typed(b""))
         while not self._leaving:
-            sources: list[int | streams.Feed] = [self._woken, feed, *([STDIN] if reading else [])]
+            sources: list[int | Feed] = [self._woken, feed, *([STDIN] if reading else [])]
             ready, _, _ = select.select(sources, [], [], HEARTBEAT_S)
             if not ready:
                 feed.send(process_io.heartbeat(HEARTBEAT_S))
@@ -235,7 +399,7 @@ class _Typist(threading.Thread):
                     self._answers.leave()
                     return
 
-    def _pass_on(self, feed: streams.Feed) -> bool:
+    def _pass_on(self, feed: Feed) -> bool:
         """Send what was typed; return whether more may come."""
         data = os.read(STDIN, _PIECE)
         if not data:
@@ -246,7 +410,7 @@ class _Typist(threading.Thread):
             feed.send(process_io.typed(passed))
         return True
 
-    def _send_window(self, feed: streams.Feed, *, redraw: bool = False) -> None:
+    def _send_window(self, feed: Feed, *, redraw: bool = False) -> None:
         size = terminal.window()
         if size is None:
             return
@@ -255,7 +419,7 @@ class _Typist(threading.Thread):
             feed.send(process_io.resized(size.rows + 1, size.columns))
         feed.send(process_io.resized(size.rows, size.columns))
 
-    def _ask_why(self, feed: streams.Feed | None) -> None:
+    def _ask_why(self, feed: Feed | None) -> None:
         try:
             if feed is not None:
                 feed.look()
@@ -289,7 +453,7 @@ class _Waiting(threading.Thread):
         """Ask, and keep what the agent says."""
         call = {"type": "WAIT_NESTED_CONTAINER", "wait_nested_container": {"container_id": dict(self._container_id)}}
         try:
-            status, body = streams.ask(self._agent, call)
+            status, body = ask(self._agent, call)
             if status == 200:
                 self._found = int(json.loads(body)["wait_nested_container"]["exit_status"])
         except (MesosGpuError, ValueError, LookupError, TypeError):

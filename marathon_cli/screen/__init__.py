@@ -1,1 +1,1 @@
-"""The screen: output, tables, paragraphs, terminals, interrupts."""
+"""Output: tables, paragraphs, units, progress, terminals, language."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from marathon_cli.clients.mesos import Mesos
 from marathon_cli.screen.output import say
 from marathon_cli.screen.progress import new_progress
+from marathon_cli.screen.units import size
 from mesos_gpu.errors import MesosGpuError
-from mesos_gpu.mesos.units import MIB
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -71,7 +71,7 @@ class PullDisplay:
                 total=total or None,
                 completed=int(pull.get("bytes_done") or 0),
                 description=f"{pull.get('phase')} {name}",
-                info=f"{int(pull.get('bytes_done') or 0) / MIB:.1f} of {total / MIB:.1f} MiB",
+                info=f"{size(int(pull.get('bytes_done') or 0))} of {size(total)}",
             )
         for name in [name for name in self._tasks if name not in here]:
             self._progress.remove_task(self._tasks.pop(name))

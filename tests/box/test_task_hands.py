@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import requests
 
-from marathon_cli.clients.streams import Answers
 from marathon_cli.connection.http import HttpClient
+from marathon_cli.oneoff.session import Answers
 from mesos_gpu.mesos.clients.process_io import output_of
 from tests.support.box.live import LiveBox, nothing_left
 from tests.support.marathon_cli.scripted_server import ScriptedServer, scripted_server

@@ -79,6 +79,13 @@ def test_every_command_of_the_registry_is_in_a_group_and_has_help(run: Run) -> N
         assert result.stdout.startswith(f"Usage: mesos-gpu {row.path} ")
 
 
+@pytest.mark.parametrize("form", ["table", "wide", "json", "name", "jsonpath={[*].id}"])
+def test_output_that_is_no_terminal_does_not_load_rich(marathon: ScriptedServer, form: str) -> None:
+    code = "import sys, atexit; atexit.register(lambda: print('rich' in sys.modules)); "
+    code += f"from marathon_cli.main import cli; cli.main(['app', 'list', '-o', {form!r}])"
+    assert python("-c", code, MARATHON_URL=marathon.url).stdout.endswith("False\n")
+
+
 def test_no_command_loads_anything_heavy_before_it_runs() -> None:
     loading = "; ".join(f"load(ROWS[{n}])" for n in range(len(ROWS)))
     code = "import sys, marathon_cli.main; from marathon_cli.lazy import load; from marathon_cli.registry import ROWS; "

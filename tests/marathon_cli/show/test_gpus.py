@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from marathon_cli.commands.describe import description, lines_of
+from marathon_cli.commands.agent import description, lines_of
 from marathon_cli.show.gpus import GpuLine, busiest, by_agent, gpu_lines, gpu_types, group_of, model_constraint
 from mesos_gpu.mesos.clients.agents import read_agent, tasks_in
 from tests.support.golden import Golden

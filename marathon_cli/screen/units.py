@@ -1,13 +1,55 @@
-"""How long something took, or how long ago it was, in as few characters as kubectl's tables use."""
+"""Sizes, amounts, durations and times as users read and write them. Pure."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
+from fractions import Fraction
 
 from mesos_gpu.errors import BadInput
+from mesos_gpu.mesos.units import MIB
 
+NONE = "---"
+"""What a table shows for a value that is not known."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _UNITS = {"s": 1, "m": _MINUTE, "h": _HOUR, "d": _DAY, "w": 7 * _DAY}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+_SIZE = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*([kmgt]?)(?:i?b)?")
+_SIZES = {letter: Fraction(1024**power) for power, letter in enumerate(["", *"kmgt"])}
+
+
+def amount(value: object, unit: str = "", digits: int = 0) -> str:
+    """Return a number with its unit, or `---` for a value that is none."""
+    return f"{float(value):.{digits}f}{unit and ' '}{unit}" if isinstance(value, (int, float)) else NONE
+
+
+def mebibytes(value: object) -> str:
+    """Return a number of MiB, or `---`."""
+    return amount(value, "MiB")
+
+
+def size(value: object) -> str:
+    """Return a number of bytes in MiB, or `---`."""
+    return amount(value / MIB, "MiB", 1) if isinstance(value, (int, float)) else NONE
+
+
+def read_size(text: str) -> Fraction:
+    """Return bytes of a size as Docker writes it: `512m`, `1.5g`, `1gb`, `20GiB`; without a unit, bytes.
+
+    Raises ValueError.
+    """
+    found = _SIZE.fullmatch(text.strip().lower())
+    if found is None:
+        raise ValueError(f"{text!r} is not a size such as 512m or 1.5g")
+    return Fraction(found[1]) * _SIZES[found[2]]
+
+
+def read_span(text: str) -> float:
+    """Return seconds of `45s`, `90m`, `12h`, `7d` or `4w`. Raises ValueError."""
+    found = _SPAN.fullmatch(text.strip().lower())
+    if found is None:
+        raise ValueError(f"{text!r} is not a time such as 12h or 7d")
+    return float(found[1]) * _UNITS[found[2]]
 
 
 def span(seconds: float) -> str:
@@ -46,8 +88,8 @@ def ago(text: str, now_s: float) -> float:
 
     Raises BadInput.
     """
-    if text[:-1].isdecimal() and text[-1:] in _UNITS:
-        return max(0.0, now_s - int(text[:-1]) * _UNITS[text[-1]])
+    if _SPAN.fullmatch(text):
+        return max(0.0, now_s - read_span(text))
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
     except ValueError:
@@ -57,7 +99,7 @@ def ago(text: str, now_s: float) -> float:
 def between(begin: object, end: object) -> str:
     """Return how long it was from one time to another, each a text or a datetime; `---` where one is not known."""
     times = [one if isinstance(one, datetime) else moment(one) for one in (begin, end)]
-    return "---" if times[0] is None or times[1] is None else span((times[1] - times[0]).total_seconds())
+    return NONE if times[0] is None or times[1] is None else span((times[1] - times[0]).total_seconds())
 
 
 def _two(first: int, unit: str, second: int, smaller: str) -> str:

@@ -9,15 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.blueprints.blueprint import (
+from marathon_cli.blueprints import (
     Blueprint,
     cloudformation,
     dcos_config,
+    environment,
     flags_of,
+    marathon_words,
     program_name,
     read_blueprint,
+    shell,
+    unit,
+    words,
 )
-from marathon_cli.blueprints.flag_forms import environment, marathon_words, shell, unit, words
 from mesos_gpu.agent.flags import COMMAND_LINE as AGENT
 from mesos_gpu.doctor.agent_checks import agent_findings
 from mesos_gpu.doctor.facts import RunningAgent
