@@ -55,13 +55,13 @@ from mesos_gpu.agent.running.images import AgentImages, open_images
 from mesos_gpu.agent.running.networks import open_networks
 from mesos_gpu.agent.running.shared_containers import SharedContainers
 from mesos_gpu.agent.views.pods import pods_shown
+from mesos_gpu.base.file_locks import locked
 from mesos_gpu.base.linux.cgroups import container_of_process
 from mesos_gpu.base.linux.processes import read_boot_id
 from mesos_gpu.container import Containerizer, enter_private_mounts, open_containerizer
 from mesos_gpu.container.life.id_claims import claimed
 from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
-from mesos_gpu.file_locks import locked
 from mesos_gpu.gpu.device import GpuDriver
 from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator

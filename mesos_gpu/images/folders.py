@@ -11,10 +11,10 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+from mesos_gpu.base.file_locks import locked
 from mesos_gpu.base.linux import libc
 from mesos_gpu.base.linux.processes import read_boot_id
 from mesos_gpu.errors import Conflict, ImageError
-from mesos_gpu.file_locks import locked
 from mesos_gpu.images.records import LayerRecord, load_layer, save_layer
 from mesos_gpu.images.unpacked import Extracted
 

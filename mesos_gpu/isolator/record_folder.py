@@ -6,8 +6,8 @@ import os
 import weakref
 from pathlib import Path
 
+from mesos_gpu.base.file_locks import HeldLock, hold, holder
 from mesos_gpu.errors import BadInput, Conflict, Unavailable
-from mesos_gpu.file_locks import HeldLock, hold, holder
 from mesos_gpu.isolator.serial import SerialAccess
 
 LOCK = ".lock"

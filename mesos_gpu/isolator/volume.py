@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mesos_gpu.base.file_locks import hold, holder
 from mesos_gpu.base.files import hard_link_whole, link_whole, replacing, sync_folder, write_whole
 from mesos_gpu.base.linux import libc
 from mesos_gpu.base.linux.processes import all_pids
 from mesos_gpu.errors import Conflict, Unavailable, of_want
-from mesos_gpu.file_locks import hold, holder
 from mesos_gpu.gpu.device import GpuDriver
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator.driver_files import CAPABILITIES

@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mesos_gpu.base.file_locks import locked
 from mesos_gpu.base.linux.processes import read_status
 from mesos_gpu.container.cgroups import find_cgroups
 from mesos_gpu.errors import Conflict, NotFound, Unavailable
-from mesos_gpu.file_locks import locked
 from mesos_gpu.local import record
 from mesos_gpu.local.credentials import FOLDER
 from mesos_gpu.local.ending import LEFT_BEHIND_S

@@ -16,8 +16,8 @@ from typing import IO, Any
 
 import msgspec
 
+from mesos_gpu.base.file_locks import locked
 from mesos_gpu.errors import Conflict, MesosGpuError, Unavailable
-from mesos_gpu.file_locks import locked
 from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.local import plan
 from mesos_gpu.local.control import Control, socket_path

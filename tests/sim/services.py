@@ -20,8 +20,8 @@ from mesos_gpu.agent.disk.syncing import Syncing
 from mesos_gpu.agent.flags import COMMAND_LINE as AGENT
 from mesos_gpu.agent.gpus import care
 from mesos_gpu.agent.running import probes
+from mesos_gpu.base.file_locks import HeldLock, hold
 from mesos_gpu.errors import MesosGpuError, Unavailable
-from mesos_gpu.file_locks import HeldLock, hold
 from mesos_gpu.gpu.device import Gpu, HealthEvent
 from mesos_gpu.gpu.null import NullDriver
 from mesos_gpu.isolator import record_folder

@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from mesos_gpu import file_locks
+from mesos_gpu.base import file_locks
 from mesos_gpu.errors import Conflict, MesosGpuError
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mesos_gpu.base.file_locks import locked, taken
 from mesos_gpu.container.spec.user_namespace import IdRange, read_range
 from mesos_gpu.errors import BadInput, Conflict
-from mesos_gpu.file_locks import locked, taken
 
 CLAIMS = Path("/run/mesos-gpu-users")
 MAX_CLAIM = 8192

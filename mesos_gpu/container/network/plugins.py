@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from mesos_gpu.base.file_locks import taken
 from mesos_gpu.container.spec import cni
-from mesos_gpu.file_locks import taken
 
 PLUGIN_TIMEOUT_S = 60.0
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu import file_locks
 from mesos_gpu.agent import opening
+from mesos_gpu.base import file_locks
+from mesos_gpu.base.file_locks import locked
 from mesos_gpu.errors import Conflict
-from mesos_gpu.file_locks import locked
 from mesos_gpu.images.folders import Folders
 from mesos_gpu.local import purging
 from mesos_gpu.local.plan import UpOptions
