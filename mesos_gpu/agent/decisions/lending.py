@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -12,10 +12,8 @@ from mesos_gpu.agent.model.leases import LeaseRequest
 from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.errors import BadInput, GpusTaken, NotFound
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.isolator.ledger import Holder, Ledger, MasterAccount, container
+from mesos_gpu.isolator.ledger import Choice, Holder, Ledger, MasterAccount, container
 from mesos_gpu.mesos.resources import Resources
-
-Choice = Callable[[Collection[Gpu], int], frozenset[Gpu]]
 
 
 class Standing(Struct, frozen=True):
