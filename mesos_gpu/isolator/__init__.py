@@ -22,9 +22,9 @@ from mesos_gpu.isolator.checkpoints import Checkpoints
 from mesos_gpu.isolator.discovery import discover_gpus
 from mesos_gpu.isolator.injection import ImageManifest, should_inject
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
+from mesos_gpu.isolator.ledger import Choice
 from mesos_gpu.isolator.live_access import LiveAccess, RunningAccess
 from mesos_gpu.isolator.plan import BindMount, Change, DeviceRule, Hook, LaunchPlan, device_rules
-from mesos_gpu.isolator.pool import Choice
 from mesos_gpu.isolator.reach import HeldGpu
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.sharing import MemoryKeeper, SharingIsolator

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable
 from mesos_gpu.errors import BadInput
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.arguments import gpus_of
-from mesos_gpu.isolator.pool import Choice, GpuPool
+from mesos_gpu.isolator.ledger import Choice
+from mesos_gpu.isolator.pool import GpuPool
 from mesos_gpu.isolator.serial import SerialAccess, serial
 from mesos_gpu.mesos.ids import ContainerId
 

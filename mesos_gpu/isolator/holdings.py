@@ -11,6 +11,7 @@ from mesos_gpu.isolator.access import gpu_nodes
 from mesos_gpu.isolator.arguments import container_id_of, gpus_of, lost_gpus_of, texts_of
 from mesos_gpu.isolator.ledger import (
     Allocate,
+    Choice,
     Deallocate,
     DriverListing,
     Event,
@@ -25,7 +26,7 @@ from mesos_gpu.isolator.ledger import (
     lease,
 )
 from mesos_gpu.isolator.live_ledger import LiveLedger
-from mesos_gpu.isolator.pool import Choice, GpuPool
+from mesos_gpu.isolator.pool import GpuPool
 from mesos_gpu.isolator.reach import HeldGpu, blocked, numbers, own_numbers, remaining, stale
 from mesos_gpu.isolator.serial import SerialAccess, serial
 from mesos_gpu.mesos.ids import ContainerId

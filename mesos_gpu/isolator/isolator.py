@@ -23,10 +23,9 @@ from mesos_gpu.isolator.arguments import (
 from mesos_gpu.isolator.checkpoints import Checkpoints
 from mesos_gpu.isolator.holdings import Holdings, LostGpus
 from mesos_gpu.isolator.injection import NO_LABELS, ImageManifest, Planner
-from mesos_gpu.isolator.ledger import Allocate, ReadRecords, Release, Revoke, container, lease
+from mesos_gpu.isolator.ledger import Allocate, Choice, ReadRecords, Release, Revoke, container, lease
 from mesos_gpu.isolator.live_access import LiveAccess, RunningAccess
 from mesos_gpu.isolator.plan import Change, DeviceRule, LaunchPlan
-from mesos_gpu.isolator.pool import Choice
 from mesos_gpu.isolator.reach import HeldGpu, lost, revoked, settle
 from mesos_gpu.isolator.serial import serial
 from mesos_gpu.isolator.volume import NvidiaVolume

@@ -63,7 +63,7 @@ from mesos_gpu.mesos.shares.displaced import free_of
 from mesos_gpu.mesos.shares.gpu_shares import Share, SharedCard
 
 Choice = Callable[[Collection[Gpu], int], frozenset[Gpu]]
-"""Returns that many of the GPUs that may be given; it is asked only when there are enough."""
+"""Returns the given number of the GPUs that can be allocated. It is called only if there are enough."""
 
 
 class HolderKind(str, Enum):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus
 from mesos_gpu.gpu.device import NVIDIA_MAJOR, Gpu
+from mesos_gpu.isolator.ledger import Choice
 from mesos_gpu.mesos.ids import ContainerId
-
-Choice = Callable[[Collection[Gpu], int], frozenset[Gpu]]
-"""Returns that many of the GPUs that may be given; it is asked only when there are enough."""
 
 
 class GpuPool:

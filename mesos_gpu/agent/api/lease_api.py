@@ -5,21 +5,20 @@ They are taken from this machine only: what shows that a holder is there are its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import msgspec
 from aiohttp import web
 
 from mesos_gpu.agent.api.here import is_from_here
-from mesos_gpu.agent.decisions.lending import Standing
+from mesos_gpu.agent.decisions.lending import standings
 from mesos_gpu.agent.decisions.permissions import sees_container
-from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.lending_desk import LendingDesk
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.model.leases import Lease, read_lease, read_watch
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.errors import BadInput, Conflict, Forbidden, Unavailable
-from mesos_gpu.gpu.health import WITHDRAWN
+from mesos_gpu.isolator.ledger import Holder, HolderKind
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
@@ -81,28 +80,27 @@ class LeaseApi:
     def _lend(self, desk: LendingDesk, document: object, viewer: Viewer) -> Lease:
         asked, watch = read_lease(document)
         desk.isolator.tell(self._agent.account())
-        gpus = self._agent.gpus
-        standings = [] if gpus is None else self._standings(desk, gpus, viewer)
-        return desk.lender.lend(asked, watch, standings)
+        return desk.lender.lend(asked, watch, standings(desk.isolator.ledger, self._reason, self._names(desk, viewer)))
 
-    def _standings(self, desk: LendingDesk, gpus: AgentGpus, viewer: Viewer) -> Sequence[Standing]:
-        state = self._agent.state
-        tasks = {task.container_id: task for task in state.frameworks.tasks()}
-        lent, found, blocked = desk.lender.by_gpu(), [], desk.isolator.ledger.blocked
-        for gpu in gpus.all():
-            container, lease = gpus.holder(gpu.uuid), lent.get(gpu.uuid)
-            holder = f"{lease.words}, lease {lease.id}" if lease is not None else ""
-            if container is not None:
-                holder = _words(
-                    container, tasks.get(container), sees=sees_container(viewer, state.frameworks, container)
-                )
-            illness = gpus.illness(gpu.uuid)
-            ill = illness is not None and illness.condition in WITHDRAWN
-            why = f"{illness.condition.value}: {illness.reason}" if ill and illness is not None else ""
-            if not why and gpu.uuid in blocked:
-                why = "still accessible to a container that does not hold it"
-            found.append(Standing(gpu, holder, why))
-        return found
+    def _reason(self, uuid: str) -> str:
+        """Return why a GPU is withdrawn."""
+        illness = None if self._agent.gpus is None else self._agent.gpus.illness(uuid)
+        return "withdrawn" if illness is None else f"{illness.condition.value}: {illness.reason}"
+
+    def _names(self, desk: LendingDesk, viewer: Viewer) -> Callable[[Holder], str]:
+        """Return what describes a holder of GPUs to `viewer`."""
+        frameworks = self._agent.state.frameworks
+        tasks = {task.container_id: task for task in frameworks.tasks()}
+        leases = {lease.id: lease for lease in desk.lender.leases}
+
+        def name(holder: Holder) -> str:
+            if holder.kind is HolderKind.LEASE:
+                lease = leases.get(holder.id)
+                return "a change of MIG instances" if lease is None else f"{lease.words}, lease {lease.id}"
+            container = ContainerId(holder.id)
+            return _words(container, tasks.get(container), sees=sees_container(viewer, frameworks, container))
+
+        return name
 
     def _desk(self) -> LendingDesk:
         if self._agent.desk is None:

@@ -12,10 +12,8 @@ from mesos_gpu.agent.model.leases import LeaseRequest
 from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.errors import BadInput, GpusTaken, NotFound
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.isolator.ledger import Holder, Ledger, MasterAccount, container
+from mesos_gpu.isolator.ledger import Choice, Holder, Ledger, MasterAccount, State, container
 from mesos_gpu.mesos.resources import Resources
-
-Choice = Callable[[Collection[Gpu], int], frozenset[Gpu]]
 
 
 class Standing(Struct, frozen=True):
@@ -35,6 +33,18 @@ class Standing(Struct, frozen=True):
         """Return what keeps it from being lent."""
         name = f"GPU {self.gpu.index} ({self.gpu.uuid})"
         return f"{name} is held by {self.holder}" if self.holder else f"{name} is {self.illness}"
+
+
+def standings(ledger: Ledger, reason_of: Callable[[str], str], name_of: Callable[[Holder], str]) -> Sequence[Standing]:
+    """Return each GPU with what keeps it from being leased; `reason_of` returns why a withdrawn GPU is so, by UUID."""
+    found = []
+    for gpu in sorted(ledger.total):
+        state, holder = ledger.state(gpu.uuid)
+        illness = reason_of(gpu.uuid) if state is State.WITHDRAWN else ""
+        if state is State.REACHABLE:
+            illness = "still accessible to a container that does not hold it"
+        found.append(Standing(gpu, "" if holder is None else name_of(holder), illness))
+    return found
 
 
 def master_account(owners: Iterable[Task | Executor], kept: Resources) -> MasterAccount:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from mesos_gpu.agent.decisions.lending import Choice, Standing, choose
+from mesos_gpu.agent.decisions.lending import Standing, choose
 from mesos_gpu.agent.gpus.lease_records import LeaseRecord, LeaseRecords
 from mesos_gpu.agent.model.leases import (
     EngineContainer,
@@ -27,7 +27,7 @@ from mesos_gpu.agent.model.leases import (
 )
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound, Unavailable
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.isolator.ledger import Ledger
+from mesos_gpu.isolator.ledger import Choice, Ledger
 from mesos_gpu.isolator.reach import HeldGpu, lost, settle
 from mesos_gpu.mesos.ids import ContainerId
 

@@ -11,7 +11,7 @@ import pytest
 
 from mesos_gpu.agent.decisions.device_book import Device, DeviceBook, UnitsShort, own_choice, preferred
 from mesos_gpu.agent.decisions.handle import handle
-from mesos_gpu.agent.decisions.lending import Standing, choose, master_account
+from mesos_gpu.agent.decisions.lending import Standing, choose, master_account, standings
 from mesos_gpu.agent.decisions.offered_units import lingering_parts, with_offered
 from mesos_gpu.agent.model.leases import LeaseRequest
 from mesos_gpu.agent.model.tasks import Phase, Task
@@ -280,11 +280,11 @@ def test_a_gpu_that_is_shared_out_is_named_by_its_instances(golden: Golden) -> N
         Gpu(0, 0, f"MIG-{n}", "Part", mig=MigInstance("GPU-0", n, 0, (DeviceNode("/dev/nvidia-caps/x", 1, n),)))
         for n in range(2)
     ]
-    standings = [Standing(gpu) for gpu in parts]
+    pieces = [Standing(gpu) for gpu in parts]
     divided = Ledger(gpus=frozenset(parts))
-    assert choose(asking(None, "MIG-1"), standings, lowest, divided) == {parts[1]}
+    assert choose(asking(None, "MIG-1"), pieces, lowest, divided) == {parts[1]}
     with pytest.raises(BadInput) as refused:
-        choose(asking(None, "0"), standings, lowest, divided)
+        choose(asking(None, "0"), pieces, lowest, divided)
     assert str(refused.value) == golden
 
 
@@ -312,3 +312,19 @@ def test_gpus_of_suspended_tasks_and_in_the_place_of_vanished_ones_are_lent() ->
     before = Ledger(gpus=frozenset(GPUS), holdings={holder_of("s"): suspended, holder_of("v"): vanished})
     ledger = after(before, MasterAccount({holder_of("s"): 2, holder_of("v"): 1}))
     assert choose(asking(4), FREE, lowest, ledger) == set(GPUS)
+
+
+def test_gpus_that_are_held_withdrawn_or_accessible_to_others_are_not_free() -> None:
+    held = {
+        holder_of("c"): Holding(frozenset(GPUS[:1]), lost=frozenset({HeldGpu(3, "GPU-former")})),
+        lease("l"): Holding(frozenset(GPUS[1:2])),
+    }
+    ledger = Ledger(gpus=frozenset(GPUS), holdings=held, withdrawn=frozenset({"GPU-2"}))
+    found = standings(ledger, lambda uuid: f"why {uuid}", lambda holder: f"{holder.kind.value} {holder.id}")
+    assert [(one.gpu, one.holder, one.illness) for one in found[:3]] == [
+        (GPUS[0], "container c", ""),
+        (GPUS[1], "lease l", ""),
+        (GPUS[2], "", "why GPU-2"),
+    ]
+    assert not any(one.free for one in found)
+    assert [one.free for one in standings(NEW, str, str)] == [True] * 4
