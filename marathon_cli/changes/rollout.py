@@ -177,8 +177,9 @@ def _words(reason: str, item: Mapping[str, Any]) -> str:
         numbers = ", ".join(str(wish.number) for wish in spec.ports if wish.number is not None)
         if reason == Reason.INSUFFICIENT_PORTS and numbers:
             return f"no machine offers host port {numbers}"
-        if reason == Reason.INSUFFICIENT_GPUS and spec.largest_share is not None:
-            return f"no GPU that tasks share has {max(spec.largest_share.mem_gib)} GiB of memory free"
+        if reason == Reason.INSUFFICIENT_GPUS and (share := spec.largest_share) is not None:
+            of_size = f" of {share.card_gib} GiB" if share.card_gib is not None else ""
+            return f"no GPU{of_size} that tasks share has {max(share.mem_gib)} GiB of memory free"
     return _REASONS.get(reason, reason)
 
 

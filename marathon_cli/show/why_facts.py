@@ -22,10 +22,13 @@ def inquire(marathon: Marathon, app_id: str, say: Callable[[str], None]) -> Situ
     """Return all that is known of an app or pod. Raises NotFound when there is none; says which agents are silent."""
     queued = next((item for item in marathon.queue(last_offers=True) if _id(item) == app_id), None)
     document = _document(marathon, app_id, queued)
+    deployments = marathon.deployments(blockers=True)
+    if changed := [one for one in deployments if app_id in (one.get("affectedPods") or ())]:
+        document = {**document, "deployments": changed}  # apps are shown with theirs
     request = request_of(document)
     if queued is None and request.spec.gpus > 1 and not request.spec.is_pod:
         document = {**document, "tasks": marathon.tasks_with_cards(app_id)}
-    situation = of_app(document, request, queued, marathon.deployments(blockers=True))
+    situation = of_app(document, request, queued, deployments)
     situation["now"] = datetime.now(timezone.utc)
     if queued is None:
         return Situation(**situation, agents=_sharing(marathon, request))

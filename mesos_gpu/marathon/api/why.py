@@ -115,7 +115,7 @@ class WhyApi:
             document = pod_document(spec.document, pod_status(state, spec, moment, cards=True))
         else:
             document = app_view(state, spec, {"counts", "deployments", "tasks", "lastTaskFailure", "gpuCards"}, moment)
-        request = Request(spec, app_id)
+        request = Request(spec, app_id, deploying=bool(state.deployments_of(app_id)))
         deployments = [
             {**deployment_view(state, d), "blockers": blockers(state, d)} for d in state.deployments.values()
         ]

@@ -26,6 +26,8 @@ class Request(Struct, frozen=True):
     id: str
     is_job: bool = False
     """Whether it is a run of a job, called by the job's name; `instances` are the members of a gang then."""
+    deploying: bool = False
+    """Whether a deployment of it is under way, so that a change has to be forced."""
 
     @property
     def one_per_host(self) -> bool:
@@ -46,7 +48,7 @@ class Request(Struct, frozen=True):
     def command(self) -> str:
         """Return the command that changes it."""
         kind = "job" if self.is_job else "pod" if self.spec.is_pod else "app"
-        return f"mesos-gpu {kind} update {self.id}"
+        return f"mesos-gpu {kind} update{' --force' * self.deploying} {self.id}"
 
     def updated(self, *words: str) -> str:
         """Return the command that changes what is requested; `words` as an app would have them."""
@@ -57,7 +59,8 @@ class Request(Struct, frozen=True):
 
 def request_of(document: Mapping[str, Any], *, is_job: bool = False) -> Request:
     """Return what an app or a pod, as Marathon shows it, requests."""
-    return Request(spec_of(document), str(document.get("id", "")), is_job)
+    deploying = bool(document.get("deployments")) and not is_job
+    return Request(spec_of(document), str(document.get("id", "")), is_job, deploying)
 
 
 def spec_of(document: Mapping[str, Any]) -> RunSpec:

@@ -31,8 +31,8 @@ from mesos_gpu.mesos.resource import UNRESERVED
 if TYPE_CHECKING:
     from mesos_gpu.marathon.model.instances import Task
 
-_TRIED = 100_000
-"""How many changes are looked at, at most."""
+_TRIED = 20_000
+"""How many changes are looked at, at most: a few seconds."""
 _HOSTS = ("hostname", "@hostname")
 
 
@@ -63,7 +63,8 @@ def smallest(request: Request, around: Surroundings) -> Change | None:
         for agent in around.agents
         if agent.connected
     ]
-    return smallest_of([*ways, _new_machine(request, around)], _TRIED)
+    # Whatever does without a machine is smaller.
+    return smallest_of(ways, _TRIED) or smallest_of([_new_machine(request, around)], _TRIED)
 
 
 class _Way(Struct, frozen=True, dict=True):
@@ -141,19 +142,19 @@ class _Way(Struct, frozen=True, dict=True):
             yield replace(self, steps=(*self.steps, step), spec=after_step(self.spec, step)).change.order, step
 
     def _next(self) -> Iterator[Step]:
-        update, subjects = self.request.command, {finding.subject for finding in self.unmet}
+        update, subjects, done = self.request.command, {finding.subject for finding in self.unmet}, {*self.kinds}
         offered = _roles_of(self.spec, self.machine)
-        if "role" in subjects:
+        if "role" in subjects and "roles" not in done:
             yield steps.roles(update, self.spec, offered)
-        elif "ports" in subjects:
+        elif "ports" in subjects and "ports" not in done:
             yield steps.ports(update, self.spec)
         elif rules := [one.subject for one in self.unmet if " ".join(_words(one.requested)) == one.subject]:
             yield steps.drop(update, self.spec, rules[0])
-        elif "scarce" in subjects:
+        elif "scarce" in subjects and "label" not in done:
             yield steps.label(update)
         elif subjects <= {*self.spec.asked}:
             yield from self._amounts()
-            if subjects and not {"roles", "end", "lower"} & {*self.kinds} and not {*offered} <= self._accepted():
+            if subjects and not {"roles", "end", "lower"} & done and not {*offered} <= self._accepted():
                 yield steps.roles(update, self.spec, offered)
 
     def _accepted(self) -> set[str]:

@@ -122,6 +122,18 @@ def test_roles_that_no_agent_offers_are_replaced_by_those_that_agents_offer() ->
     assert [lack.kind for verdict in found.verdicts for lack in verdict.lacks] == ["role"]
 
 
+def test_a_change_of_an_app_that_is_being_deployed_is_forced() -> None:
+    waiting = app(portDefinitions=[{"port": 88}], requirePorts=True, deployments=[{"id": "d"}])
+    assert "`mesos-gpu app update --force /train requirePorts=false`" in texts(asked(waiting, [agent()]))[0]
+
+
+def test_what_no_step_makes_usable_is_left_alone() -> None:
+    volume = {"persistence": {"id": "v"}, "volume": {"container_path": "d", "mode": "RW"}}
+    disk = {"name": "disk", "type": "SCALAR", "scalar": {"value": 100}, "disk": volume, "role": "ml"}
+    one = agent(unreserved_resources_full=[], reserved_resources_full={"ml": [disk]}, reserved_resources={"ml": {}})
+    assert kinds(asked(app(), [one])) == [("add", "")]
+
+
 def test_resources_reserved_for_the_role_are_used_if_the_default_leaves_them_out() -> None:
     one = agent(unreserved_resources={"cpus": 8, "mem": 16384}, reserved_resources={"ml": {"gpus": 4}})
     rules = Rules(roles_behaviour=RolesBehaviour.UNRESERVED)
