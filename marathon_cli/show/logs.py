@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -133,6 +132,8 @@ def download(sandbox: Sandbox, entry: Entry, target: Path) -> int:
 
     Raises NotFound when it is gone, Unavailable when the connection breaks or the disk is full.
     """
+    import tempfile
+
     here = target / entry.path
     query = {"path": f"{sandbox.directory}/{entry.path}"}
     written = 0
