@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,11 +16,13 @@ from marathon_cli.console.options import output_options, selector_option, target
 from marathon_cli.screen.arguments import Whole
 from marathon_cli.screen.output import Column, Table, columns, printable, say, table_lines, terminal_width
 from marathon_cli.screen.units import mebibytes, span
-from marathon_cli.show.gpus import GpuLine, gpu_lines, group_of, indices, untold
 from mesos_gpu.errors import BadInput, NotFound, TimeIsUp
 from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
 from mesos_gpu.mesos.clients.agents import SCALARS, Agent, find_agent, names, read_agent
 from mesos_gpu.mesos.units import MIB
+
+if TYPE_CHECKING:
+    from marathon_cli.show.gpus import GpuLine
 
 
 @click.command()
@@ -43,6 +45,8 @@ def describe(console: Console, name: str) -> None:
     tasks = cluster.tasks([agent])[agent.id]
     apps = owners(marathon.tasks())
     shown = cluster.gpus([agent])[agent.id]
+    from marathon_cli.show.gpus import gpu_lines, untold
+
     gpus = gpu_lines(agent, called, shown, tasks, apps)
     machine = cluster.machine(agent)
     for reason in cluster.silent.values():
@@ -88,6 +92,8 @@ def description(
         capacity["mem"] = float(machine["system/mem_total_bytes"] // MIB)
     if any(line.uuid for line in gpus):
         capacity["gpus"] = float(len(gpus))
+    from marathon_cli.show.gpus import group_of
+
     held: dict[str, list[GpuLine]] = {}
     for line in gpus:
         if line.task is not None:
@@ -123,6 +129,8 @@ def description(
 def _task(
     task: Mapping[str, Any], held: Sequence[GpuLine], apps: Mapping[str, str], allocatable: Mapping[str, float]
 ) -> dict[str, Any]:
+    from marathon_cli.show.gpus import indices
+
     amounts = {name: float((task.get("resources") or {}).get(name) or 0) for name in SCALARS}
     return {
         "id": task.get("id"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import signal
@@ -22,8 +21,6 @@ from marathon_cli.clients.mesos import Mesos
 from marathon_cli.commands.task_exec import DETACHED, UNKNOWN, container_of, find_task
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import target_options
-from marathon_cli.convert import quantities
-from marathon_cli.convert.gpu_requests import ALPHA, GPU, GPU_MEM
 from marathon_cli.oneoff import oneoff
 from marathon_cli.oneoff.oneoff import OneOff, Trace, document, removed_or_said
 from marathon_cli.screen import terminal
@@ -31,46 +28,6 @@ from marathon_cli.screen.arguments import Number, Whole, WholeGpus
 from marathon_cli.screen.output import say
 from marathon_cli.show.pulls import PullWatch
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
-
-_KNOWN = ("cpu", "memory", "ephemeral-storage", GPU, ALPHA, GPU_MEM)
-
-
-class Limits(NamedTuple):
-    """What is asked for; None is what is not said. `gpu_mem_gib` is a part of a card."""
-
-    gpus: int | None = None
-    cpus: float | None = None
-    mem_mib: int | None = None
-    disk_mib: int | None = None
-    gpu_mem_gib: int | None = None
-
-
-def read_limits(texts: Sequence[str], option: str = "--limits") -> Limits:
-    """Return what texts such as `cpu=2,memory=4Gi,nvidia.com/gpu=1` ask for. Raises BadInput with an example."""
-    found = Limits()
-    for part in ",".join(texts).split(","):
-        name, equals, text = (word.strip() for word in part.partition("="))
-        if not equals or not text:
-            raise BadInput(f"{option} {part!r} is not NAME=QUANTITY, as in {option}=cpu=2,memory=4Gi,{GPU}=1")
-        try:
-            if name == "cpu":
-                found = found._replace(cpus=quantities.cpus(text))
-            elif name == "memory":
-                found = found._replace(mem_mib=quantities.mib(text))
-            elif name == "ephemeral-storage":
-                found = found._replace(disk_mib=quantities.mib(text))
-            elif name in (GPU, ALPHA):
-                found = found._replace(gpus=quantities.whole(text))
-            elif name == GPU_MEM:
-                found = found._replace(gpu_mem_gib=quantities.whole(text))
-            else:
-                near = [GPU] if "gpu" in name else difflib.get_close_matches(name, _KNOWN, n=1)
-                said = f"did you mean {near[0]}?" if near else f"there are {', '.join(_KNOWN)}"
-                raise BadInput(f"{option}: there is no resource {name}; {said}")
-        except ValueError as error:
-            raise BadInput(f"{option} {part}: {error}") from None
-    return found
-
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _NO_IMAGE = "\0--"
@@ -156,6 +113,8 @@ def with_limits(options: dict[str, Any], given: Callable[[str], bool]) -> dict[s
     """
     if not options["limits"] and not options["requests"]:
         return options
+
+    from marathon_cli.convert.gpu_requests import Limits, read_limits
 
     limits = read_limits(options["limits"]) if options["limits"] else Limits()
     if options["requests"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -159,6 +158,8 @@ pass_console = click.make_pass_decorator(Console, ensure=True)
 
 def box_agents(console: Console) -> list[str]:
     """Return the URLs of the box's agents; none without a box."""
+    import json
+
     try:
         box = json.loads((console.box_dir(os.environ) / "box.json").read_bytes())
         return [str(agent["url"]).rstrip("/") for agent in box.get("agents", [])]

@@ -12,7 +12,6 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, BinaryIO, TypeVar
 
 from marathon_cli.changes.rollout import id_of, reasons_of
@@ -161,12 +160,12 @@ def volume(text: str) -> dict[str, str]:
 def gib(text: str) -> int:
     """Return whole GiB of `6`, `6GiB`, `6g` or `6144MiB`. Raises BadInput."""
     try:
-        amount = read_size(f"{text}g" if text.strip().isdecimal() else text) / 1024**3
+        whole, rest = divmod(int(read_size(f"{text}g" if text.strip().isdecimal() else text)), 1024**3)
     except ValueError:
-        amount = Fraction(0)
-    if amount < 1 or amount.denominator != 1:
+        whole, rest = 0, 0
+    if whole < 1 or rest:
         raise BadInput(f"{text!r} is not an amount of memory of a GPU: write whole GiB, such as 6GiB")
-    return int(amount)
+    return whole
 
 
 def constraint(text: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +35,8 @@ def group_id(text: str) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean X?`, or nothing."""
+    import difflib
+
     near = difflib.get_close_matches(name, sorted(set(known)), n=1)
     return f"; did you mean {near[0]}?" if near else ""
 

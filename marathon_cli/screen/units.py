@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.units import MIB
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 NONE = "---"
 """What a table shows for a value that is not known."""
@@ -15,7 +18,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _UNITS = {"s": 1, "m": _MINUTE, "h": _HOUR, "d": _DAY, "w": 7 * _DAY}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _SIZE = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*([kmgt]?)(?:i?b)?")
-_SIZES = {letter: Fraction(1024**power) for power, letter in enumerate(["", *"kmgt"])}
+_SIZES = {letter: 1024**power for power, letter in enumerate(["", *"kmgt"])}
 
 
 def amount(value: object, unit: str = "", digits: int = 0) -> str:
@@ -38,10 +41,12 @@ def read_size(text: str) -> Fraction:
 
     Raises ValueError.
     """
+    from fractions import Fraction
+
     found = _SIZE.fullmatch(text.strip().lower())
     if found is None:
         raise ValueError(f"{text!r} is not a size such as 512m or 1.5g")
-    return Fraction(found[1]) * _SIZES[found[2]]
+    return Fraction(found[1]) * int(_SIZES[found[2]])
 
 
 def read_span(text: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marathon_cli.commands.run import Limits, read_limits
+from marathon_cli.convert.gpu_requests import Limits, read_limits
 from mesos_gpu.errors import BadInput
 from tests.support.golden import Golden
 
