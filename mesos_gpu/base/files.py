@@ -106,9 +106,11 @@ def _renamed(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and str(temporary) in (str(error.filename), str(error.filename2)):
+            raise OSError(error.errno, error.strerror, str(path)) from error  # name the file that the caller named
         raise
 
 
