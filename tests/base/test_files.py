@@ -108,10 +108,13 @@ def test_a_write_that_fails_leaves_the_previous_content_and_nothing_else(
 
 def test_an_error_names_the_file_that_the_caller_named(tmp_path: Path) -> None:
     (tmp_path / "folder").touch()
-    for failing in (lambda path: write_whole(path, b""), lambda path: link_whole(path, "target")):
-        with pytest.raises(NotADirectoryError) as refused:
-            failing(tmp_path / "folder" / "file")
-        assert (refused.value.filename, refused.value.filename2) == (str(tmp_path / "folder" / "file"), None)
+    path = str(tmp_path / "folder" / "file")
+    with pytest.raises(NotADirectoryError) as refused:
+        write_whole(Path(path), b"")
+    assert (refused.value.filename, refused.value.filename2) == (path, None)
+    with pytest.raises(NotADirectoryError) as refused:
+        link_whole(Path(path), "target")
+    assert (refused.value.filename, refused.value.filename2) == ("target", path)
     (tmp_path / "taken" / "inner").mkdir(parents=True)
     with pytest.raises(IsADirectoryError) as refused:
         write_whole(tmp_path / "taken", b"")
