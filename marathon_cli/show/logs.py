@@ -132,7 +132,6 @@ def download(sandbox: Sandbox, entry: Entry, target: Path) -> int:
 
     Raises NotFound when it is gone, Unavailable when the connection breaks or the disk is full.
     """
-    import tempfile
 
     here = target / entry.path
     query = {"path": f"{sandbox.directory}/{entry.path}"}

@@ -9,7 +9,7 @@ from functools import partial
 from msgspec import Struct
 
 from mesos_gpu.agent.configuration import Configuration, GpuSettings
-from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.checkpoints import AgentCheckpoints
 from mesos_gpu.agent.gpus.holders import Host
 from mesos_gpu.agent.gpus.host_nodes import HostNodes
 from mesos_gpu.agent.gpus.lease_records import LeaseRecords
@@ -25,7 +25,7 @@ from mesos_gpu.agent.model.resources import cards_before, gpus_asked, parse_attr
 from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.gpu.topology import best, linked_sets
-from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
+from mesos_gpu.isolator.checkpoints import Checkpoints
 from mesos_gpu.isolator.discovery import discover_gpus
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.volume import NvidiaVolume
@@ -66,7 +66,7 @@ def open_gpus(configuration: Configuration, before: Document | None) -> MachineG
     return MachineGpus(whole, driver, shared, offered_cards)
 
 
-def open_isolator(configuration: Configuration, gpus: MachineGpus, held: GpuCheckpoints) -> NvidiaGpuIsolator:
+def open_isolator(configuration: Configuration, gpus: MachineGpus, held: Checkpoints) -> NvidiaGpuIsolator:
     """Return who hands GPUs out; `held` is the record of who has which.
 
     The driver's files are there also where GPUs are yet to be divided.
@@ -93,7 +93,7 @@ def _discover(settings: GpuSettings, asked: int | None, found: list[Gpu], *, res
     return discover_gpus(gpus_asked=asked, devices=devices, isolating=settings.isolated, found=found)
 
 
-def open_desk(configuration: Configuration, isolator: NvidiaGpuIsolator, checkpoints: Checkpoints) -> LendingDesk:
+def open_desk(configuration: Configuration, isolator: NvidiaGpuIsolator, checkpoints: AgentCheckpoints) -> LendingDesk:
     """Return the book of leases. It is on disk where it outlasts a reboot, as engines' containers do."""
     topology = isolator.driver.topology()
     choice = partial(best, topology=topology)

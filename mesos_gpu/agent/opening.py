@@ -22,7 +22,7 @@ from mesos_gpu.agent.decisions.registration import Registration
 from mesos_gpu.agent.decisions.resuming import SpokenFor, spoken_for
 from mesos_gpu.agent.decisions.state import AgentState, FreshIds
 from mesos_gpu.agent.devices.cdi import CdiFiles
-from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.checkpoints import AgentCheckpoints
 from mesos_gpu.agent.disk.collector import Collector
 from mesos_gpu.agent.disk.recovery import Recovered, recover
 from mesos_gpu.agent.disk.volumes import check_owners
@@ -63,7 +63,7 @@ from mesos_gpu.container.life.id_claims import claimed
 from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.gpu.device import GpuDriver
-from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
+from mesos_gpu.isolator.checkpoints import Checkpoints
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.sharing import SharingIsolator
@@ -87,7 +87,7 @@ class OpenAgent(Struct, frozen=True):
     agent: Agent
     endpoint: Endpoint
     detector: Detector
-    checkpoints: Checkpoints
+    checkpoints: AgentCheckpoints
     found: Recovered
     gpus: MachineGpus
 
@@ -117,7 +117,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
     master = configuration.master
     detector = open_detector("master", master.where, session_timeout_s=master.session_timeout_s, tls=tls)
     enter_private_mounts()
-    checkpoints = Checkpoints(configuration.work_dir)
+    checkpoints = AgentCheckpoints(configuration.work_dir)
     checkpoints.open()
     async with AsyncExitStack() as closing:
         _be_alone(configuration, closing)
@@ -177,7 +177,7 @@ def _open_isolators(
     configuration: Configuration, gpus: MachineGpus, closing: AsyncExitStack, *, rebooted: bool
 ) -> tuple[NvidiaGpuIsolator, SharingIsolator]:
     """Return the isolators of whole and of shared GPUs, which are closed with the agent. Raises MesosGpuError."""
-    held = GpuCheckpoints(configuration.runtime_dir / "gpus", read_boot_id())
+    held = Checkpoints(configuration.runtime_dir / "gpus", read_boot_id())
     closing.callback(held.close)
     if not rebooted:
         check_free(held, gpus.shared)
@@ -220,7 +220,7 @@ def _agent(
     info: Document,
     identity: Identity,
     endpoint: Endpoint,
-    checkpoints: Checkpoints,
+    checkpoints: AgentCheckpoints,
     containers: SharedContainers,
     care: AgentGpus,
     desk: LendingDesk,
@@ -324,7 +324,7 @@ def _open_shared(
     return SharedGpus(turns, MemoryWatcher(isolator, reader, sharing.memory_grace_s), tree)
 
 
-def _open_devices(settings: DeviceSettings, checkpoints: Checkpoints) -> Devices | None:
+def _open_devices(settings: DeviceSettings, checkpoints: AgentCheckpoints) -> Devices | None:
     """Return the host of device plugins. Raises Unavailable when gRPC is not installed."""
     if settings.folder is None:
         return None

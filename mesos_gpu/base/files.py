@@ -109,9 +109,18 @@ def _renamed(path: Path) -> Iterator[Path]:
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is not None and os.fspath(error.filename) == str(temporary):
-            raise OSError(error.errno, error.strerror, str(path)) from error
+        if isinstance(error, OSError) and (named := _named(error, temporary, path)) is not None:
+            raise named from error
         raise
+
+
+def _named(error: OSError, temporary: Path, path: Path) -> OSError | None:
+    """Return an error about the file that the caller named, in the place of one about its temporary name; else None."""
+    if str(error.filename) == str(temporary):
+        return OSError(error.errno, error.strerror, str(path))
+    if str(error.filename2) == str(temporary):  # of a link: the first name is what it leads to
+        return OSError(error.errno, error.strerror, error.filename, None, str(path))
+    return None
 
 
 def make_folders(folder: Path, mode: int = 0o777) -> list[Path]:

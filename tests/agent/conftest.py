@@ -14,7 +14,7 @@ import pytest
 from mesos_gpu.agent.api.access import Access
 from mesos_gpu.agent.api.operator_api import OperatorApi
 from mesos_gpu.agent.decisions.registration import Registration
-from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.checkpoints import AgentCheckpoints
 from mesos_gpu.agent.disk.recovery import recover
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.loop.agent import Agent
@@ -53,7 +53,7 @@ async def start(tmp_path: Path, master: ScriptedMaster) -> AsyncIterator[Start]:
             access: Access | None = None,
             **info: Any,
         ) -> Running:
-            checkpoints = Checkpoints(tmp_path)
+            checkpoints = AgentCheckpoints(tmp_path)
             checkpoints.open()
             fake = containers or FakeContainerizer(gpus=4)
             endpoint = Endpoint("127.0.0.1", port)

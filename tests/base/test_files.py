@@ -107,6 +107,21 @@ def test_a_write_that_fails_leaves_the_previous_content_and_nothing_else(
     assert names(tmp_path) == ["file"]
 
 
+def test_an_error_names_the_file_that_the_caller_named(tmp_path: Path) -> None:
+    (tmp_path / "folder").touch()
+    path = str(tmp_path / "folder" / "file")
+    with pytest.raises(NotADirectoryError) as refused:
+        write_whole(Path(path), b"")
+    assert (refused.value.filename, refused.value.filename2) == (path, None)
+    with pytest.raises(NotADirectoryError) as refused:
+        link_whole(Path(path), "target")
+    assert (refused.value.filename, refused.value.filename2) == ("target", path)
+    (tmp_path / "taken" / "inner").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError) as refused:
+        write_whole(tmp_path / "taken", b"")
+    assert refused.value.filename == str(tmp_path / "taken")
+
+
 def test_a_write_of_which_only_the_name_may_be_lost_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

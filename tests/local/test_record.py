@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.checkpoints import AgentCheckpoints
 from mesos_gpu.local.record import (
     Box,
     Records,
@@ -65,7 +65,7 @@ def test_ports_are_remembered_after_the_box_is_forgotten(tmp_path: Path) -> None
 def test_ports_that_were_lost_are_found_at_the_agents(tmp_path: Path, damage: bytes | None) -> None:
     """An agent on another port is another agent: it would refuse to start, and its tasks would be nobody's."""
     for name, port in (("agent1", 40001), ("agent2", 40002)):
-        checkpoints = Checkpoints(tmp_path / name)
+        checkpoints = AgentCheckpoints(tmp_path / name)
         checkpoints.open()
         checkpoints.save_agent({"id": {"value": AgentId("S0")}, "hostname": "h", "port": port})
     if damage is not None:

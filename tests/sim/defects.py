@@ -389,8 +389,8 @@ _ALL = (
     _defect(
         "names-not-synced",
         "An agent's id is lost in a power failure because the enclosing directories were not synced.",
-        ("Checkpoints.save_agent", "sync_folder(folder.parent)", "pass"),
-        ("Checkpoints.save_agent", "sync_folder(self.meta)", "pass"),
+        ("AgentCheckpoints.save_agent", "sync_folder(folder.parent)", "pass"),
+        ("AgentCheckpoints.save_agent", "sync_folder(self.meta)", "pass"),
     ),
     _defect(
         "never-given-back-again",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.checkpoints import AgentCheckpoints
 from mesos_gpu.agent.model.updates import TaskKey, UpdateStreams
 from mesos_gpu.master.state.state import MasterState
 from tests.sim.world import PROCESS
@@ -86,12 +86,12 @@ class Statuses:
                 ledger._owed.pop(status["uuid"], None)
             real_forget(self, key)
 
-        def log(self: Checkpoints, key: Any, container_id: Any, record: Any, *more: Any, **how: Any) -> None:
+        def log(self: AgentCheckpoints, key: Any, container_id: Any, record: Any, *more: Any, **how: Any) -> None:
             real_log(self, key, container_id, record, *more, **how)
             if record["type"] == "UPDATE" and record["status"]["uuid"] in ledger._owed:
                 ledger._owed[record["status"]["uuid"]].lasting = True
 
-        def close_runs(self: Checkpoints, framework: Any) -> None:
+        def close_runs(self: AgentCheckpoints, framework: Any) -> None:
             # What a framework is could not be written, or was lost: none of its tasks is known any more.
             process = PROCESS.get()
             for uuid, owed in list(ledger._owed.items()):
@@ -100,13 +100,13 @@ class Statuses:
             real_close_runs(self, framework)
 
         real_add, real_acknowledge, real_forget = UpdateStreams.add, UpdateStreams.acknowledge, UpdateStreams.forget
-        real_log, real_close_runs = Checkpoints.log, Checkpoints.close_runs
+        real_log, real_close_runs = AgentCheckpoints.log, AgentCheckpoints.close_runs
         for owner, name, wrapped in (
             (UpdateStreams, "add", add),
             (UpdateStreams, "acknowledge", acknowledge),
             (UpdateStreams, "forget", forget),
-            (Checkpoints, "log", log),
-            (Checkpoints, "close_runs", close_runs),
+            (AgentCheckpoints, "log", log),
+            (AgentCheckpoints, "close_runs", close_runs),
         ):
             setattr(owner, name, wrapped)
         self._install_removals()
@@ -128,7 +128,7 @@ class Statuses:
             ledger._removed.add(framework.id)
             real_remember_framework(self, framework)
 
-        def forget_agent(self: Checkpoints) -> None:
+        def forget_agent(self: AgentCheckpoints) -> None:
             # Its master has sent it away, as an operator marked it as gone, say: that one speaks of its tasks now.
             process = PROCESS.get()
             for uuid, owed in list(ledger._owed.items()):
@@ -137,11 +137,11 @@ class Statuses:
             real_forget_agent(self)
 
         real_forget_framework, real_remember_framework = UpdateStreams.forget_framework, MasterState.remember_framework
-        real_forget_agent = Checkpoints.forget_agent
+        real_forget_agent = AgentCheckpoints.forget_agent
         for owner, name, wrapped in (
             (UpdateStreams, "forget_framework", forget_framework),
             (MasterState, "remember_framework", remember_framework),
-            (Checkpoints, "forget_agent", forget_agent),
+            (AgentCheckpoints, "forget_agent", forget_agent),
         ):
             setattr(owner, name, wrapped)
 

@@ -14,7 +14,7 @@ from mesos_gpu.agent.api.operator_api import OperatorApi
 from mesos_gpu.agent.cluster.authentication import Patience
 from mesos_gpu.agent.decisions.registration import Registration
 from mesos_gpu.agent.decisions.state import AgentState, FreshIds
-from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.checkpoints import AgentCheckpoints
 from mesos_gpu.agent.disk.recovery import recover
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.model.events import Identity
@@ -47,7 +47,7 @@ class ClusterAgent:
     async def start(self) -> ClusterAgent:
         """Start, or start again after `stop` or `die`: the containers have run on."""
         self.folder.mkdir(exist_ok=True)
-        checkpoints = Checkpoints(self.folder)
+        checkpoints = AgentCheckpoints(self.folder)
         checkpoints.open()
         self.endpoint = Endpoint("127.0.0.1", self.port, tls=self._tls)
         total = agent_resources("mem:8192;disk:10000", "*", Machine(4, 0, 0), self.containers.gpus)

@@ -17,7 +17,7 @@ from mesos_gpu.agent.cluster.master_link import MasterLink, Welcome
 from mesos_gpu.agent.cluster.operation_effects import OperationEffects
 from mesos_gpu.agent.decisions.registration import Cause, Registration, Standing, Todo, answered_with, step
 from mesos_gpu.agent.decisions.state import AgentState
-from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.checkpoints import AgentCheckpoints
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.operations import OperationAcknowledged
 from mesos_gpu.mesos.ids import AgentId
@@ -53,7 +53,7 @@ class Membership:
         state: AgentState,
         link: MasterLink,
         holdings: OperationEffects,
-        checkpoints: Checkpoints,
+        checkpoints: AgentCheckpoints,
         clock: Clock,
         *,
         registration: Registration,

@@ -10,7 +10,7 @@ from typing_extensions import assert_never
 
 from mesos_gpu.agent.decisions import operations as deciding
 from mesos_gpu.agent.decisions.operations import Operations
-from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.checkpoints import AgentCheckpoints
 from mesos_gpu.agent.disk.volumes import Volumes
 from mesos_gpu.agent.model.operations import (
     Disagree,
@@ -43,7 +43,7 @@ class OperationEffects:
     """
 
     def __init__(
-        self, operations: Operations, checkpoints: Checkpoints, link: StatusSender, disagree: Callable[[], None]
+        self, operations: Operations, checkpoints: AgentCheckpoints, link: StatusSender, disagree: Callable[[], None]
     ) -> None:
         self.operations = operations
         self._checkpoints, self._link, self._disagree = checkpoints, link, disagree

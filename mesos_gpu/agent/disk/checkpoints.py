@@ -38,7 +38,7 @@ _FOLDER = 0o755
 _encoder = msgspec.json.Encoder()
 
 
-class Checkpoints:
+class AgentCheckpoints:
     """The `meta` folder of one agent. Methods return when the write can no longer be lost by a kill."""
 
     def __init__(self, work_dir: Path) -> None:

@@ -18,7 +18,7 @@ from mesos_gpu.agent.disk.checkpoints import (
     HOLDINGS,
     LATEST,
     SENTINEL,
-    Checkpoints,
+    AgentCheckpoints,
     decoded,
     read_json,
     read_log,
@@ -59,7 +59,7 @@ class Recovered(Struct, frozen=True):
     drain: Document | None = None
 
 
-def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
+def recover(checkpoints: AgentCheckpoints, boot_id: str) -> Recovered:
     """Return what the last process left; with an agent id, `checkpoints` go on in its folder.
 
     What only one task or framework needs is skipped with a warning when it is damaged. Raises Conflict when what is

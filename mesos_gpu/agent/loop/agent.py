@@ -23,7 +23,7 @@ from mesos_gpu.agent.decisions.lending import master_account
 from mesos_gpu.agent.decisions.operations import Operations
 from mesos_gpu.agent.decisions.registration import Cause, Registration
 from mesos_gpu.agent.decisions.state import AgentState
-from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.checkpoints import AgentCheckpoints
 from mesos_gpu.agent.disk.collector import Collector
 from mesos_gpu.agent.disk.recovery import Recovered, replayed, replayed_executors
 from mesos_gpu.agent.fetch.fetcher import Fetcher
@@ -80,7 +80,7 @@ class Agent:
         *,
         endpoint: Endpoint,
         containers: Containers,
-        checkpoints: Checkpoints,
+        checkpoints: AgentCheckpoints,
         registration: Registration | None = None,
         clock: Clock | None = None,
         gpus: AgentGpus | None = None,

@@ -17,7 +17,7 @@ from typing_extensions import assert_never
 from mesos_gpu.agent.cluster.master_link import MasterLink
 from mesos_gpu.agent.cluster.membership import Membership
 from mesos_gpu.agent.decisions.collecting import spared_by
-from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.checkpoints import AgentCheckpoints
 from mesos_gpu.agent.disk.collector import Collector
 from mesos_gpu.agent.loop.executor_api import ExecutorStreams
 from mesos_gpu.agent.loop.executor_link import ExecutorLink
@@ -36,7 +36,7 @@ class Performer(Struct, frozen=True):
 
     membership: Membership
     link: MasterLink
-    checkpoints: Checkpoints
+    checkpoints: AgentCheckpoints
     collector: Collector
     containers: Containers
     runner: Runner

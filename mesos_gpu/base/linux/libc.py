@@ -9,10 +9,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from pathlib import Path
 from typing import Any, TypeAlias
 
-Name: TypeAlias = "str | bytes | Path"
+Name: TypeAlias = "str | bytes | os.PathLike[str]"
 
 CLONE_FS, CLONE_NEWNS, CLONE_NEWNET = 0x00000200, 0x00020000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32

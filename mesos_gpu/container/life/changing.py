@@ -11,7 +11,7 @@ from mesos_gpu.container.host.processes import Process
 from mesos_gpu.container.spec.config import Size
 from mesos_gpu.container.spec.isolation import Isolator
 from mesos_gpu.container.spec.nesting import descendants
-from mesos_gpu.container.state.checkpoints import Checkpoints
+from mesos_gpu.container.state.checkpoints import ContainerRecords
 from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.state.sizing import enforce, resized
 from mesos_gpu.errors import ContainerError, NotFound
@@ -30,7 +30,7 @@ class Changer:
         *,
         cgroups: Cgroups,
         isolator: Isolator,
-        checkpoints: Checkpoints,
+        checkpoints: ContainerRecords,
         containers: Mapping[ContainerId, LiveContainer],
         cfs_quota: bool,
     ) -> None:

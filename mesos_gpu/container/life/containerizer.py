@@ -53,7 +53,7 @@ from mesos_gpu.container.spec.nesting import (
     parent_of,
     top_level,
 )
-from mesos_gpu.container.state.checkpoints import Checkpoints, Record
+from mesos_gpu.container.state.checkpoints import ContainerRecords, Record
 from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.state.recovering import recovered
 from mesos_gpu.container.state.sizing import first_record, limits_shown
@@ -79,7 +79,7 @@ class Containerizer:
         executor: Executor,
         cgroups: Cgroups,
         isolator: Isolator,
-        checkpoints: Checkpoints,
+        checkpoints: ContainerRecords,
         bundles: Path,
         mounts: MountNamespace,
         provisioner: Provisioner | None = None,

@@ -23,7 +23,7 @@ from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.container.spec.isolation import Isolator
 from mesos_gpu.container.spec.nesting import descendants
-from mesos_gpu.container.state.checkpoints import Checkpoints
+from mesos_gpu.container.state.checkpoints import ContainerRecords
 from mesos_gpu.container.state.endings import judge
 from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.supervisor.conmon import Conmon
@@ -50,7 +50,7 @@ class Follower:
         conmon: Conmon,
         cgroups: Cgroups,
         isolator: Isolator,
-        checkpoints: Checkpoints,
+        checkpoints: ContainerRecords,
         bundles: Path,
         releaser: Releaser,
         killer: Killer,

@@ -20,7 +20,7 @@ import msgspec
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.host.processes import Process, is_stopped
 from mesos_gpu.container.spec.nesting import descendants
-from mesos_gpu.container.state.checkpoints import Checkpoints
+from mesos_gpu.container.state.checkpoints import ContainerRecords
 from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.mesos.ids import ContainerId
 
@@ -39,7 +39,7 @@ class Killer:
     """Ends containers and the containers nested in them. `containers` are the live ones, by id."""
 
     def __init__(
-        self, cgroups: Cgroups, containers: Mapping[ContainerId, LiveContainer], checkpoints: Checkpoints
+        self, cgroups: Cgroups, containers: Mapping[ContainerId, LiveContainer], checkpoints: ContainerRecords
     ) -> None:
         self._cgroups, self._containers, self._checkpoints = cgroups, containers, checkpoints
 

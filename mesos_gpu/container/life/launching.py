@@ -56,7 +56,7 @@ from mesos_gpu.container.spec.nesting import (
 )
 from mesos_gpu.container.spec.submounts import with_mounts
 from mesos_gpu.container.spec.user_namespace import Numbers, on_disk
-from mesos_gpu.container.state.checkpoints import Checkpoints
+from mesos_gpu.container.state.checkpoints import ContainerRecords
 from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.supervisor.conmon import Conmon, Supervised
 from mesos_gpu.errors import BadInput, ContainerError
@@ -79,7 +79,7 @@ class Launcher:
         conmon: Conmon,
         cgroups: Cgroups,
         isolator: Isolator,
-        checkpoints: Checkpoints,
+        checkpoints: ContainerRecords,
         bundles: Path,
         mounts: MountNamespace,
         provisioner: Provisioner | None,

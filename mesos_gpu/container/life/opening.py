@@ -31,7 +31,7 @@ from mesos_gpu.container.spec.id_pool import IdPool
 from mesos_gpu.container.spec.isolation import NO_LABELS, Isolator
 from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.container.spec.seccomp import read_machine
-from mesos_gpu.container.state.checkpoints import Checkpoints
+from mesos_gpu.container.state.checkpoints import ContainerRecords
 from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.errors import ContainerError, CutOff, NotEnoughGpus, NotFound, Unavailable
 from mesos_gpu.gpu.device import DeviceNode, Gpu
@@ -158,7 +158,7 @@ class _Parts(Struct, frozen=True):
             executor=Executor(runtime, self.mounts, self.cgroups),
             cgroups=self.cgroups,
             isolator=isolator,
-            checkpoints=Checkpoints(folder / "containers"),
+            checkpoints=ContainerRecords(folder / "containers"),
             bundles=folder / "bundles",
             mounts=self.mounts,
             provisioner=provisioner,

@@ -64,7 +64,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     termination: Termination | None = None
 
 
-class Checkpoints:
+class ContainerRecords:
     """The records in one folder. Methods raise OSError."""
 
     def __init__(self, folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.agent.disk.checkpoints import Checkpoints, read_log
+from mesos_gpu.agent.disk.checkpoints import AgentCheckpoints, read_log
 from mesos_gpu.agent.disk.recovery import Recovered, recover
 from mesos_gpu.agent.disk.syncing import Syncing
 from mesos_gpu.agent.model.updates import TaskKey
@@ -24,25 +24,25 @@ INFO = {"hostname": "h", "port": 5051, "id": {"value": AGENT_ID}}
 
 
 @pytest.fixture
-def checkpoints(tmp_path: Path) -> Checkpoints:
-    made = Checkpoints(tmp_path)
+def checkpoints(tmp_path: Path) -> AgentCheckpoints:
+    made = AgentCheckpoints(tmp_path)
     made.open()
     made.save_boot_id(BOOT)
     made.save_agent(INFO)
     return made
 
 
-def recovered(checkpoints: Checkpoints, boot: str = BOOT) -> Recovered:
-    return recover(Checkpoints(checkpoints.work_dir), boot)
+def recovered(checkpoints: AgentCheckpoints, boot: str = BOOT) -> Recovered:
+    return recover(AgentCheckpoints(checkpoints.work_dir), boot)
 
 
 def test_an_empty_folder_has_no_agent(tmp_path: Path) -> None:
-    made = Checkpoints(tmp_path)
+    made = AgentCheckpoints(tmp_path)
     made.open()
     assert recover(made, BOOT) == Recovered()
 
 
-def test_the_layout_is_that_of_mesos(checkpoints: Checkpoints, tmp_path: Path) -> None:
+def test_the_layout_is_that_of_mesos(checkpoints: AgentCheckpoints, tmp_path: Path) -> None:
     checkpoints.save_framework(FRAMEWORK_ID, framework())
     checkpoints.save_task(key(), "c1", task())
     checkpoints.log(key(), "c1", {"type": "ACK", "uuid": "x"})
@@ -62,14 +62,16 @@ def test_the_layout_is_that_of_mesos(checkpoints: Checkpoints, tmp_path: Path) -
     assert (run.parent / "latest").resolve() == run
 
 
-def test_the_folders_around_an_agents_id_are_synced(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folders_around_an_agents_id_are_synced(
+    checkpoints: AgentCheckpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced: list[Path] = []
     monkeypatch.setattr("mesos_gpu.agent.disk.checkpoints.sync_folder", synced.append)
     checkpoints.save_agent(INFO)
     assert {checkpoints.meta, checkpoints.meta / "slaves"} <= set(synced)
 
 
-def test_everything_written_is_found(checkpoints: Checkpoints) -> None:
+def test_everything_written_is_found(checkpoints: AgentCheckpoints) -> None:
     checkpoints.save_framework(FRAMEWORK_ID, framework())
     checkpoints.save_task(key(), "c1", task())
     checkpoints.log(key(), "c1", {"type": "ACK", "uuid": "x"})
@@ -88,13 +90,13 @@ def test_everything_written_is_found(checkpoints: Checkpoints) -> None:
 
 
 def test_what_the_last_process_may_not_have_synced_is_by_this_one(
-    checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
+    checkpoints: AgentCheckpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may have been killed before; a folder that is there already is no new one to whoever writes into it next."""
     checkpoints.save_framework(FRAMEWORK_ID, framework())
     checkpoints.save_task(key(), "c1", task())
     checkpoints.log(key(), "c1", {"type": "ACK", "uuid": "x"})
-    again, wrote = Checkpoints(checkpoints.work_dir), set[Path]()
+    again, wrote = AgentCheckpoints(checkpoints.work_dir), set[Path]()
     monkeypatch.setattr(again.syncing, "wrote", lambda *paths: wrote.update(paths))
     recover(again, BOOT)
     frameworks = again.meta / "slaves" / AGENT_ID / "frameworks"
@@ -103,7 +105,9 @@ def test_what_the_last_process_may_not_have_synced_is_by_this_one(
     assert wrote == {log, log.with_name("task.info"), *around}
 
 
-def test_that_runs_are_over_goes_with_the_next_sync(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_runs_are_over_goes_with_the_next_sync(
+    checkpoints: AgentCheckpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A power cut hours later would else bring back tasks of which nobody wants to hear any more."""
     checkpoints.save_framework(FRAMEWORK_ID, framework())
     for name in ("t1", "t2"):
@@ -119,7 +123,7 @@ def test_that_runs_are_over_goes_with_the_next_sync(checkpoints: Checkpoints, mo
 
 
 def test_another_boot_is_noticed_and_that_something_may_be_lost_by_the_processes_after_it(
-    checkpoints: Checkpoints,
+    checkpoints: AgentCheckpoints,
 ) -> None:
     assert not recovered(checkpoints).doubt
     found = recovered(checkpoints, "boot-2")
@@ -133,19 +137,19 @@ def test_another_boot_is_noticed_and_that_something_may_be_lost_by_the_processes
     checkpoints.save_doubt(doubt=False)
 
 
-def test_tasks_whose_executor_was_lost_with_the_power_are_its_own_all_the_same(checkpoints: Checkpoints) -> None:
+def test_tasks_whose_executor_was_lost_with_the_power_are_its_own_all_the_same(checkpoints: AgentCheckpoints) -> None:
     checkpoints.save_framework(FRAMEWORK_ID, framework())
     checkpoints.save_task(key(), "c1", task(), ExecutorId("pod"))
     ((run,), runs) = (recovered(checkpoints).executors, recovered(checkpoints).runs)
     assert (run.info["executor_id"]["value"], [one.task_info for one in run.tasks], runs) == ("pod", [task()], ())
-    again = Checkpoints(checkpoints.work_dir)
+    again = AgentCheckpoints(checkpoints.work_dir)
     again.open()
     recover(again, BOOT)
     again.log(key(), run.container_id, {"type": "ACK", "uuid": "x"}, ExecutorId(run.info["executor_id"]["value"]))
     assert recovered(checkpoints).executors[0].tasks[0].records == ({"type": "ACK", "uuid": "x"},)
 
 
-def test_only_the_latest_run_of_an_executor_counts(checkpoints: Checkpoints) -> None:
+def test_only_the_latest_run_of_an_executor_counts(checkpoints: AgentCheckpoints) -> None:
     checkpoints.save_framework(FRAMEWORK_ID, framework())
     checkpoints.save_task(key(), "c1", task())
     checkpoints.close_run(key(), "c1")
@@ -153,12 +157,14 @@ def test_only_the_latest_run_of_an_executor_counts(checkpoints: Checkpoints) -> 
     assert [(run.container_id, run.complete) for run in recovered(checkpoints).runs] == [("c2", False)]
 
 
-def test_an_agent_that_was_told_to_go_leaves_nothing_to_take_up(checkpoints: Checkpoints) -> None:
+def test_an_agent_that_was_told_to_go_leaves_nothing_to_take_up(checkpoints: AgentCheckpoints) -> None:
     checkpoints.forget_agent()
     assert recovered(checkpoints) == Recovered()
 
 
-def test_a_record_cut_short_is_cut_off_and_writing_goes_on_after_it(checkpoints: Checkpoints, tmp_path: Path) -> None:
+def test_a_record_cut_short_is_cut_off_and_writing_goes_on_after_it(
+    checkpoints: AgentCheckpoints, tmp_path: Path
+) -> None:
     log = tmp_path / "task.updates"
     whole = b'{"type":"ACK","uuid":"1"}\n'
     damage = (
@@ -175,7 +181,7 @@ def test_a_record_cut_short_is_cut_off_and_writing_goes_on_after_it(checkpoints:
         assert log.read_bytes() == whole
 
 
-def test_what_is_half_there_is_skipped(checkpoints: Checkpoints, tmp_path: Path) -> None:
+def test_what_is_half_there_is_skipped(checkpoints: AgentCheckpoints, tmp_path: Path) -> None:
     checkpoints.save_framework(FRAMEWORK_ID, framework())
     checkpoints.save_task(key(), "c1", task())
     checkpoints.save_task(key("t2"), "c2", task("t2"))
@@ -187,7 +193,7 @@ def test_what_is_half_there_is_skipped(checkpoints: Checkpoints, tmp_path: Path)
 
 
 def test_the_tasks_of_a_framework_that_was_skipped_are_not_taken_up_when_it_is_back(
-    checkpoints: Checkpoints, tmp_path: Path
+    checkpoints: AgentCheckpoints, tmp_path: Path
 ) -> None:
     checkpoints.save_framework(FRAMEWORK_ID, framework())
     checkpoints.save_task(key(), "c1", task())
@@ -202,7 +208,7 @@ def test_the_tasks_of_a_framework_that_was_skipped_are_not_taken_up_when_it_is_b
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Unavailable, match="work_dir"):
-        Checkpoints(tmp_path / "file").open()
+        AgentCheckpoints(tmp_path / "file").open()
 
 
 def test_the_folder_of_a_mesos_agent_is_left_alone(tmp_path: Path, golden: Golden) -> None:
@@ -212,14 +218,14 @@ def test_the_folder_of_a_mesos_agent_is_left_alone(tmp_path: Path, golden: Golde
     (folder / "slave.info").write_bytes(encode("mesos.SlaveInfo", {"hostname": "h", "port": 5051}))
     (folder.parent / "latest").symlink_to(AGENT_ID)
     with pytest.raises(Conflict) as refused:
-        recover(Checkpoints(tmp_path), "boot")
+        recover(AgentCheckpoints(tmp_path), "boot")
     assert str(refused.value) == golden
 
 
 def test_what_is_written_down_is_for_the_agents_user_alone(tmp_path: Path) -> None:
     """Secrets of tasks are in task.info; files of an agent of before are behind the same door."""
     (tmp_path / "meta").mkdir(mode=0o755)
-    checkpoints = Checkpoints(tmp_path)
+    checkpoints = AgentCheckpoints(tmp_path)
     checkpoints.open()
     checkpoints.save_agent({"id": {"value": "S0"}})
     key = TaskKey("f", "t")
@@ -234,18 +240,20 @@ def test_what_is_written_down_is_for_the_agents_user_alone(tmp_path: Path) -> No
 DAMAGE = [b"[]", b"7", b'"text"', b"null", b"{}", b'{"id": {"value": 7}}', b'{"id"', b'{"id": "\xff"}', b"[" * 100_000]
 
 
-def test_an_agent_that_does_not_say_who_it_is_is_refused_in_words(checkpoints: Checkpoints, golden: Golden) -> None:
+def test_an_agent_that_does_not_say_who_it_is_is_refused_in_words(
+    checkpoints: AgentCheckpoints, golden: Golden
+) -> None:
     """To begin again would end its tasks, and without the id none of them can be taken up."""
     assert problems(checkpoints, "slaves/latest/slave.info", [b"", *DAMAGE]) == golden
 
 
-def test_reservations_that_cannot_be_read_are_not_given_away(checkpoints: Checkpoints, golden: Golden) -> None:
+def test_reservations_that_cannot_be_read_are_not_given_away(checkpoints: AgentCheckpoints, golden: Golden) -> None:
     checkpoints.save_holdings([{"name": "gpus"}], [])
     damage = [b"", *DAMAGE, b'{"resources": [1], "operations": []}']
     assert problems(checkpoints, "resources/resources_and_operations.state", damage) == golden
 
 
-def problems(checkpoints: Checkpoints, name: str, damage: list[bytes]) -> list[str]:
+def problems(checkpoints: AgentCheckpoints, name: str, damage: list[bytes]) -> list[str]:
     """Return the different messages with which recovery is refused when a file has each of these contents."""
     found = set()
     for data in damage:
@@ -257,7 +265,7 @@ def problems(checkpoints: Checkpoints, name: str, damage: list[bytes]) -> list[s
 
 
 @pytest.mark.parametrize("data", DAMAGE)
-def test_what_belongs_to_one_task_is_skipped_when_it_is_damaged(checkpoints: Checkpoints, data: bytes) -> None:
+def test_what_belongs_to_one_task_is_skipped_when_it_is_damaged(checkpoints: AgentCheckpoints, data: bytes) -> None:
     checkpoints.save_framework(FRAMEWORK_ID, framework())
     checkpoints.save_task(key(), "c1", task())
     checkpoints.save_task(key("t2"), "c2", task("t2"))
@@ -266,7 +274,7 @@ def test_what_belongs_to_one_task_is_skipped_when_it_is_damaged(checkpoints: Che
 
 
 @pytest.mark.parametrize("data", [data for data in DAMAGE if not data.endswith(b"}")])
-def test_a_framework_or_a_drain_that_is_damaged_stops_nothing(checkpoints: Checkpoints, data: bytes) -> None:
+def test_a_framework_or_a_drain_that_is_damaged_stops_nothing(checkpoints: AgentCheckpoints, data: bytes) -> None:
     checkpoints.save_framework(FRAMEWORK_ID, framework())
     checkpoints.save_drain({"gone": True})
     folder = checkpoints.meta / "slaves" / AGENT_ID
@@ -278,7 +286,7 @@ def test_a_framework_or_a_drain_that_is_damaged_stops_nothing(checkpoints: Check
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe\x00", b"\x00" * 36, b"two words", b"x" * 5000])
-def test_a_boot_id_that_is_none_ends_no_tasks(checkpoints: Checkpoints, data: bytes) -> None:
+def test_a_boot_id_that_is_none_ends_no_tasks(checkpoints: AgentCheckpoints, data: bytes) -> None:
     """Containers know in which boot they were made; after a real reboot they are found gone one by one."""
     (checkpoints.meta / "boot_id").write_bytes(data)
     assert not recovered(checkpoints).rebooted

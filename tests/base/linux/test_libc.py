@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,15 @@ def test_memory_is_returned_with_any_c_library(monkeypatch: pytest.MonkeyPatch) 
     libc.return_free_memory()
     monkeypatch.setattr(libc, "_libc", object())
     libc.return_free_memory()
+
+
+def test_the_process_that_unpacks_layers_imports_little() -> None:
+    """Each pull of an image waits for its start."""
+    code = (
+        "import sys, mesos_gpu.images.worker; print([m for m in ('pathlib', 'msgspec', 'asyncio') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 ELSEWHERE = {

@@ -15,7 +15,7 @@ import pytest
 from mesos_gpu.container import open_containerizer
 from mesos_gpu.container.host import runtime as runtimes
 from mesos_gpu.container.host.processes import Process
-from mesos_gpu.container.state.checkpoints import Checkpoints
+from mesos_gpu.container.state.checkpoints import ContainerRecords
 from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.errors import Unavailable
 from tests.support import places
@@ -161,16 +161,16 @@ async def test_a_probe_that_somebody_kills_does_not_change_the_runtime(
 async def test_a_machine_that_is_short_of_something_does_not_change_the_runtime(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save, failed = Checkpoints.save, 0
+    save, failed = ContainerRecords.save, 0
 
-    def full(self: Checkpoints, record: Any) -> None:
+    def full(self: ContainerRecords, record: Any) -> None:
         nonlocal failed
         if failed < 2:
             failed += 1
             raise OSError(errno.ENOSPC, "No space left on device")
         save(self, record)
 
-    monkeypatch.setattr(Checkpoints, "save", full)
+    monkeypatch.setattr(ContainerRecords, "save", full)
     containerizer = await box.open(runtimes=("crun", "runc"))
     assert (containerizer._conmon.runtime.name, failed) == ("crun", 2)
 

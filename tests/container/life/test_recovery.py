@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container.cgroups import find_cgroups
-from mesos_gpu.container.state.checkpoints import Checkpoints, Record
+from mesos_gpu.container.state.checkpoints import ContainerRecords, Record
 from mesos_gpu.errors import NotFound
 from tests.support import places
 from tests.support.container.box import Box, FakeIsolator
@@ -160,7 +160,7 @@ async def test_a_reused_pid_is_not_taken_for_the_container(box: Box) -> None:
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     record = Record(container_id="c", step="running", boot_id=boot_id, sandbox="/", pid=os.getpid(), pid_start_time=1)
     (box.folder / "run" / "containers").mkdir(parents=True)
-    Checkpoints(box.folder / "run" / "containers").save(record)
+    ContainerRecords(box.folder / "run" / "containers").save(record)
     containerizer = await box.open({"c"})
     await containerizer.kill("c", 0.0)
     end = await containerizer.wait("c")
@@ -170,7 +170,7 @@ async def test_a_reused_pid_is_not_taken_for_the_container(box: Box) -> None:
 async def test_a_record_of_an_earlier_boot_is_a_container_that_is_gone(box: Box) -> None:
     record = Record(container_id="c", step="running", boot_id="earlier", sandbox="/", pid=os.getpid(), pid_start_time=1)
     (box.folder / "run" / "containers").mkdir(parents=True)
-    Checkpoints(box.folder / "run" / "containers").save(record)
+    ContainerRecords(box.folder / "run" / "containers").save(record)
     (box.folder / "run" / "containers" / "broken.json").write_text("{")
     containerizer = await box.open({"c", "broken"})
     assert (await containerizer.wait("c")).exit_code is None

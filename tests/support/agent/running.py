@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.checkpoints import AgentCheckpoints
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.mesos.messages import devolve
@@ -23,7 +23,7 @@ class Running:
     agent: Agent
     endpoint: Endpoint
     containers: FakeContainerizer
-    checkpoints: Checkpoints
+    checkpoints: AgentCheckpoints
     killed: bool = False
     cleanups: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
 
