@@ -42,7 +42,7 @@ def test_a_machine_stays_refused_in_the_role_that_waits_while_it_is_offered_in_a
     cluster.put({**SOME, "id": "/gang", "gang": {"size": 2}, "gpus": 1, "role": ROLE})
     cluster.until(cluster.now_s + 15)
     assert not starts(cluster, "/gang", 0.0)
-    (m1,) = (machine.id for machine in cluster.scene().machines if machine.host == "m1")
+    (m1,) = (machine.id for machine in cluster.scenario().machines if machine.host == "m1")
     cluster.order(ReactivateAgent(m1))
     assert starts(cluster, "/gang", 30.0)
 
