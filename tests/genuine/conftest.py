@@ -1,6 +1,7 @@
 """Genuine masters for this room, and boxes around them.
 
-The suite runs each test on three releases; `./run test any-mesos` (MESOS_RELEASES=all) on every one that PyPI has.
+The suite runs each test on the oldest and the newest release, `./run test thorough` on one more, and
+`./run test any-mesos` (MESOS_RELEASES=all) on every one that PyPI has.
 """
 
 from __future__ import annotations
