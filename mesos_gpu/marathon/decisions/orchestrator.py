@@ -12,6 +12,7 @@ from typing_extensions import assert_never
 
 from mesos_gpu.marathon.decisions import (
     group_requests,
+    job_progress,
     job_requests,
     lifecycle,
     pod_requests,
@@ -90,6 +91,7 @@ from mesos_gpu.marathon.state.events import (
 )
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
+from mesos_gpu.mesos.documents import TaskStatus
 
 # Mesos' words: src/master/master.cpp, subscribe() and failoverFramework().
 _REMOVED = ("Framework has been removed", "Completed framework attempted to re-register")
@@ -287,6 +289,16 @@ def _start_over(draft: Draft, message: str) -> None:
         words += f" Its {len(lost)} tasks are lost (Mesos ends the tasks of a removed framework)."
     draft.actions.append(Say(f"{words} Starting over with a new framework id"))
     for instance in lost:
+        if instance.task is not None:
+            # A run of a job may have done its work: nobody is left to say so, and it is not carried out twice.
+            status: TaskStatus = {
+                "task_id": {"value": instance.task.id},
+                "state": "TASK_LOST",
+                "source": "SOURCE_MASTER",
+                "reason": "REASON_FRAMEWORK_REMOVED",
+                "message": message,
+            }
+            job_progress.take_status(draft, instance, instance.task.id, status, Cause.TASK_ENDED)
         ended = moved(instance, Cause.TASK_ENDED, draft.now_s)
         lifecycle.after_end(draft, ended, replaced=False)
     draft.framework_id, draft.subscribed = None, False

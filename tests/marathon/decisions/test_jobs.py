@@ -14,6 +14,7 @@ from mesos_gpu.marathon.model.job import read_job, read_schedule
 from mesos_gpu.marathon.model.jobs import History, Job, Schedule, new_run_id, run_of, run_spec_id
 from mesos_gpu.marathon.state.actions import Kill, Launch, Save, Say
 from mesos_gpu.marathon.state.events import (
+    FrameworkError,
     Offered,
     PutJob,
     PutSchedule,
@@ -204,6 +205,30 @@ def test_what_a_master_knows_may_have_started() -> None:
     (task,) = run.launch()
     run.do(status(task, "TASK_GONE", reason="REASON_RECONCILIATION", message="Reconciliation: Latest task state"))
     assert run.outcome == (0, 0, 1)
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_run_whose_framework_was_removed_is_not_carried_out_twice(running: bool) -> None:
+    # Marathon was cut off from the master for longer than its failover timeout. The task may have ended well meanwhile.
+    never = JobRun()
+    never.begin()
+    never.start()
+    (task,) = never.launch()
+    if running:
+        never.do(status(task))
+    never.do(FrameworkError("Framework has been removed"))
+    assert never.outcome == (0, 0, 1)
+    never.subscribe()
+    assert never.launch() == []
+    anew = JobRun()
+    anew.begin(restart={"policy": "ON_FAILURE"})
+    anew.start()
+    (task,) = anew.launch()
+    anew.do(FrameworkError("Framework has been removed"))
+    anew.subscribe()
+    assert anew.outcome == (1, 0, 0)
+    anew.do(Tick(), after_s=10)
+    assert len(anew.launch()) == 1
 
 
 def test_a_run_on_a_lost_machine_is_not_started_a_second_time() -> None:
