@@ -123,7 +123,8 @@ class AgentFlags(OperatorFlags):
     http_executor_domain_sockets: bool | None = flag(
         None,
         "Give all executors without an image a socket file to reach the agent at (MESOS_DOMAIN_SOCKET), not only those "
-        "in networks of their own; default: only where LIBPROCESS_SSL_REQUIRE_CLIENT_CERT is set.",
+        "in networks of their own; default: only where clients must show certificates "
+        "(LIBPROCESS_SSL_REQUIRE_CLIENT_CERT), and credentials or tokens (all three --authenticate_http_ flags).",
     )
     domain_socket_location: PathText | None = flag(None, "That file; default: RUNTIME_DIR/agent.sock.")
     default_container_dns: str | None = flag(

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from mesos_gpu import stages
+from mesos_gpu.agent.api.access import authenticates_all
 from mesos_gpu.agent.configuration import read_configuration
 from mesos_gpu.agent.flags import COMMAND_LINE, AgentFlags, settle_isolation
 from mesos_gpu.agent.opening import OpenAgent, open_agent
@@ -54,8 +55,8 @@ async def run(flags: AgentFlags, stop: asyncio.Event) -> int:
     """Run an agent with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
     tls = open_tls(os.environ)
     if flags.http_executor_domain_sockets is None:
-        # Over TCP executors would have to show a certificate, whose key then could not be the agent's alone.
-        flags = flags.replace(http_executor_domain_sockets=tls is not None and tls.settings.require_client)
+        required = tls is not None and tls.settings.require_client
+        flags = flags.replace(http_executor_domain_sockets=required and authenticates_all(flags))
     configuration = read_configuration(flags)
     if flags.trace_launches:
         stages.trace()

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.mesos.security.tls_names import not_of
@@ -24,13 +26,23 @@ class Secure:
         The key may be for root alone: a task's user then has no certificate to show, which most agents do not ask for.
         """
         self._settings = settings
-        readable = os.access(settings.key_file, os.R_OK) and os.access(settings.cert_file, os.R_OK)
-        self._context = client_context(settings, show_certificate=readable)
+        self._context = self._read()
         if self._context.check_hostname and not settings.verify_ip:
             raise BadInput(f"an agent is known by its address; {PREFIX}VERIFY_IPADD lets its certificate name that")
 
+    def _read(self) -> ssl.SSLContext:
+        settings = self._settings
+        readable = os.access(settings.key_file, os.R_OK) and os.access(settings.cert_file, os.R_OK)
+        return client_context(settings, show_certificate=readable)
+
     def wrap(self, connection: socket.socket, ip: str) -> socket.socket:
-        """Return the connection with TLS on it. Raises Unavailable, with the connection closed."""
+        """Return the connection with TLS on it. Raises Unavailable, with the connection closed.
+
+        Certificates are read anew each time: a task can run for longer than they are valid. Files that cannot be used,
+        as while they are being replaced, change nothing.
+        """
+        with suppress(BadInput):
+            self._context = self._read()
         try:
             made = self._context.wrap_socket(connection, server_hostname=ip)
         except OSError as error:

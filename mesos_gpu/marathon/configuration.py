@@ -142,12 +142,13 @@ def http_settings(flags: MarathonFlags) -> HttpSettings:
         proxy_read_s=flags.leader_proxy_read_timeout,
         proxy_connections=flags.leader_proxy_max_open_connections,
         leader_tls=_leader_tls(flags),
+        only_https=flags.disable_http,
     )
 
 
 def _leader_tls(flags: MarathonFlags) -> ssl.SSLContext | None:
-    """Return how the leader is reached over https, None where we have no https ourselves. Raises BadFlag."""
-    if flags.ssl_cert_file is None:
+    """Return the context for https connections to the leader; None without certificates. Raises BadFlag."""
+    if flags.ssl_cert_file is None and flags.ssl_ca_file is None:
         return None
     try:
         context = ssl.create_default_context(cafile=flags.ssl_ca_file)
@@ -258,7 +259,7 @@ def info(
             "executor": "//cmd",
         },
         "zookeeper_config": _zookeeper_info(flags),
-        "http_config": {"http_port": port, "https_port": https_port},
+        "http_config": {"http_port": None if flags.disable_http else port, "https_port": https_port},
     }
 
 

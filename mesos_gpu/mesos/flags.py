@@ -447,7 +447,7 @@ def flags_as_text(flags: Flags) -> dict[str, str]:
     return {name: without_credentials(text) for name, text in texts.items()}
 
 
-_CREDENTIALS = re.compile("://[^/@ ]*@")
+_CREDENTIALS = re.compile("://[^/]*@")
 """What stands before the hosts of a URL (RFC 3986, 3.2.1): `zk://user:password@host:2181/mesos`."""
 
 

@@ -71,10 +71,14 @@ def parse_zk_url(flag: str, text: str) -> ZkUrl:
     rest = text.removeprefix(SCHEME)
     servers, slash, path = rest.partition("/")
     credentials, at, hosts = servers.rpartition("@")
-    if not slash or not path.strip("/"):
+    if "@" not in path and (not slash or not path.strip("/")):
         raise BadFlag(flag, f"{SCHEME}{hosts} names no path; it goes {SCHEME}host1:2181,host2:2181/mesos")
     if at and ":" not in credentials:
         raise BadFlag(flag, f"before the @ stands user:password, in {SCHEME}user:password@host:2181/mesos")
+    if "@" in path:
+        raise BadFlag(
+            flag, f"a password with a / ends the list of hosts; it goes {SCHEME}user:password@host:2181/mesos"
+        )
     names = hosts.split(",")
     if not all(re.fullmatch(r"[^\s:]+(:\d{1,5})?", name) for name in names):
         raise BadFlag(flag, f"'{hosts}' is not a list of host:port")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Sequence
 
 import msgspec
@@ -47,6 +48,12 @@ def method_not_allowed(request: web.Request, *allowed: str) -> web.Response:
     response = error_response(405, text)
     response.headers["Allow"] = ", ".join(allowed)
     return response
+
+
+def is_over_unix_socket(request: web.Request) -> bool:
+    """Return whether a request comes over a socket file; a TCP connection that was reset has no address either."""
+    connection = request.get_extra_info("socket")
+    return connection is not None and connection.family == socket.AF_UNIX
 
 
 def header(request: web.Request, name: str) -> str | None:

@@ -57,9 +57,9 @@ class ZkSession:
 
     @property
     def acl(self) -> Sequence[ACL]:
-        """Return who may do what with the nodes of an election, which tell addresses: everybody reads, as in Mesos.
+        """Return the ACL of election nodes, which contain addresses only: readable by all, as in Mesos.
 
-        Without credentials everybody writes, too. Source: Mesos src/zookeeper/group.cpp, EVERYONE_READ_CREATOR_ALL.
+        Without credentials also writable. Source: Mesos src/zookeeper/group.cpp, EVERYONE_READ_CREATOR_ALL.
         """
         if self.url.credentials is None:
             return list(OPEN_ACL_UNSAFE)
@@ -67,25 +67,41 @@ class ZkSession:
 
     @property
     def private_acl(self) -> Sequence[ACL]:
-        """Return who may do what with all other nodes: only who has the credentials; without any, everybody."""
+        """Return the ACL of all other nodes: only for clients with the credentials; without credentials for all."""
         return list(OPEN_ACL_UNSAFE if self.url.credentials is None else CREATOR_ALL_ACL)
 
-    def close_to_others(self, path: str, *, patience_s: float) -> None:
-        """Give a node, and all below it, `private_acl`, where an earlier version or a URL without credentials made it.
+    def restrict(self, path: str, *, patience_s: float | None = None) -> None:
+        """Give an existing node `acl`, so that only who has the credentials can add and remove nodes below it.
 
-        Nothing happens without credentials, and where there is no such node. Raises KazooException, KazooTimeoutError.
+        Nothing happens without credentials. Raises KazooException, KazooTimeoutError.
         """
         if self.url.credentials is None:
             return
-        try:
-            acls, _ = self.client.get_acls_async(path).get(timeout=patience_s)
-        except NoNodeError:
-            return
-        if all(acl.id.scheme != "world" for acl in acls):
-            return
-        for child in self.client.get_children_async(path).get(timeout=patience_s):
-            self.close_to_others(f"{path}/{child}", patience_s=patience_s)
-        self.client.set_acls_async(path, self.private_acl).get(timeout=patience_s)
+        found, _ = self.client.get_acls_async(path).get(timeout=patience_s)
+        if any(acl.id.scheme == "world" and acl.perms != Permissions.READ for acl in found):
+            self.client.set_acls_async(path, self.acl).get(timeout=patience_s)
+
+    def close_to_others(self, path: str, *, patience_s: float) -> None:
+        """Give a node, and all below it, `private_acl`.
+
+        An earlier version, or a program without the credentials, may have created any of them with another ACL, so all
+        are looked at, a level of the tree at a time. Nothing happens without credentials, and where there is no such
+        node. Raises KazooException, KazooTimeoutError.
+        """
+        level = [] if self.url.credentials is None else [path]
+        while level:
+            asked = [(node, self.client.get_acls_async(node), self.client.get_children_async(node)) for node in level]
+            level, changed = [], []
+            for node, acls, children in asked:
+                try:
+                    found, _ = acls.get(timeout=patience_s)
+                    level += [f"{node}/{child}" for child in children.get(timeout=patience_s)]
+                except NoNodeError:
+                    continue
+                if any(acl.id.scheme == "world" for acl in found):
+                    changed.append(self.client.set_acls_async(node, self.private_acl))
+            for change in changed:
+                change.get(timeout=patience_s)
 
     def start(self, work: Callable[[], None], renew: Callable[[], None]) -> None:
         """Connect, however long it takes, then call `work`; `renew` when a new session follows one that expired.
@@ -99,10 +115,6 @@ class ZkSession:
         def begin() -> None:
             try:
                 self.client.ensure_path(self.url.path, acl=self.acl)
-                if self.url.credentials is not None:
-                    found, _ = self.client.get_acls(self.url.path)
-                    if any(acl.id.scheme == "world" and acl.perms != Permissions.READ for acl in found):
-                        self.client.set_acls(self.url.path, self.acl)  # it was made without credentials
                 work()
             except (KazooException, KazooTimeoutError) as error:
                 log.log(logging.DEBUG if self._closing else logging.ERROR, "%s: %s", self.url, _words(error))
@@ -215,6 +227,7 @@ class ZkGroup:
     def _enter(self) -> None:
         client, path = self._session.client, self._session.url.path
         if self._member is not None:
+            self._session.restrict(path)
             prefix = f"{path}/{LABEL}_"
             # Was the answer lost and the node made twice, both tell of the same master: whichever leads, it does.
             client.retry(client.create, prefix, self._member, self._session.acl, ephemeral=True, sequence=True)
@@ -266,8 +279,8 @@ class ZkValue:
     def read(self) -> bytes | None:
         """Return the value, None when there is none yet; from now on we own it. Raises Unavailable."""
         try:
+            self._session.close_to_others(self.path.rpartition("/")[0], patience_s=self._patience_s)
             data, stat = self._client.get_async(self.path).get(timeout=self._patience_s)
-            self._session.close_to_others(self.path, patience_s=self._patience_s)
         except NoNodeError:
             self._version = None
             return None

@@ -99,6 +99,7 @@ class ZkTree:
 
     def _claim(self) -> None:
         self._client.ensure_path(self.path, acl=self._session.acl)
+        self._session.restrict(self.path, patience_s=self._patience_s)
         for path in (self._owner, self._log):
             self._client.ensure_path(path, acl=self._acl)
         try:
@@ -109,10 +110,11 @@ class ZkTree:
                 raise Unavailable(
                     f"what is in {self._root} was not written by this program; choose another path"
                 ) from None
-        for path in (self._log, self._root, self._owner):
-            self._session.close_to_others(path, patience_s=self._patience_s)
         stat = self._get(self._client.set_async(self._owner, self._mark()))
         self._version = stat.version
+        # From here on no other leader creates nodes, and nothing of them has been read.
+        for path in (self._owner, self._log, self._root):
+            self._session.close_to_others(path, patience_s=self._patience_s)
 
     def _mark(self) -> bytes:
         self._sequence += 1

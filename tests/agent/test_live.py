@@ -248,7 +248,13 @@ async def test_the_key_of_executors_tokens_is_replaced_under_a_running_task_grou
         # The first executor is known by its old token still: it carries out a kill.
         agent.kill("old")
         await agent.reaches("old", "TASK_KILLED")
+        launch(agent, task("other", "sleep 600"), executor_id="third")
+        await agent.reaches("other", "TASK_RUNNING")
         await agent.signal(signal.SIGTERM)
         await agent.start(*words, patient, f"--jwt_secret_key={new_key}")
         agent.kill("new")
         await agent.reaches("new", "TASK_KILLED")
+        # With another key alone the executor's token is worth nothing, and it ends with its task.
+        await agent.signal(signal.SIGTERM)
+        await agent.start(*words, "--executor_reregistration_timeout=2secs", first)
+        assert (await agent.reaches("other", "TASK_GONE"))["reason"] == "REASON_EXECUTOR_REREGISTRATION_TIMEOUT"

@@ -112,6 +112,7 @@ class Cluster:
                 "--resources=cpus:4;mem:4096;disk:1024",
                 "--registration_backoff_factor=50ms",
                 "--executor_shutdown_grace_period=1secs",
+                "--http_executor_domain_sockets",
             )
             marathon = self._start(
                 folder,

@@ -127,6 +127,9 @@ def test_flags_are_shown_without_the_credentials_of_urls() -> None:
     shown = flags_as_text(flags)
     assert shown["master"] == "zk://a:1,b:2/x"
     assert shown["docker_registry"] == "https://registry:5000"
+    for password in ("p@s3cret", "p s3cret"):
+        flags = parse_flags(AGENT, ["--work_dir=/w", f"--master=zk://ann:{password}@a:1/x"], {})[0]
+        assert flags_as_text(flags)["master"] == "zk://a:1/x"
     assert not any("s3cret" in text for text in shown.values())
 
 

@@ -10,16 +10,19 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss, NoAuthError
+from kazoo.exceptions import ConnectionLoss, NoAuthError, NotEmptyError
+from kazoo.security import OPEN_ACL_UNSAFE
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.leader import parse_zk_url
-from mesos_gpu.process.zookeeper import ZkSession, ZkValue
+from mesos_gpu.process.zookeeper import ZkGroup, ZkSession, ZkValue
 from mesos_gpu.process.zookeeper_tree import REQUEST_BYTES, ZkTree
 from tests.support.golden import Golden
 from tests.support.zookeeper import RealZooKeeper
 
 pytestmark = pytest.mark.slow
+
+NODE = b'{"pid": "master@127.0.0.1:5050", "hostname": "h", "port": 5050}'
 
 
 @pytest.fixture
@@ -189,46 +192,81 @@ def test_a_server_that_is_away_is_waited_for_and_given_up(tmp_path_factory: pyte
 
 async def test_with_credentials_nobody_else_reads_or_changes_the_tree(zookeeper: RealZooKeeper) -> None:
     path = uuid.uuid4().hex
-    closed = zookeeper.url(path).replace("zk://", "zk://ann:secret@")
+    election = zookeeper.url(f"{path}/leader")
+    closed = election.replace("zk://", "zk://ann:secret@")
     stranger = KazooClient(hosts=zookeeper.hosts)
     await asyncio.to_thread(stranger.start)
 
     async def write(url: str, text: bytes) -> dict[str, bytes]:
-        session = ZkSession(parse_zk_url("zk", url), 5.0)
-        begun = asyncio.Event()
-        session.start(lambda: session.call_in_loop(begun.set), lambda: None)
-        await asyncio.wait_for(begun.wait(), 60)
+        """As a leader: its election is below the path of its tree."""
+        elected = asyncio.Event()
+        group = ZkGroup(parse_zk_url("zk", url), lambda leader: leader and elected.set(), session_timeout_s=5.0)
+        group.join(NODE)
+        await asyncio.wait_for(elected.wait(), 60)
+        mine = ZkTree(group.session, f"/{path}", patience_s=10)
+        value = ZkValue(group.session, "value", patience_s=10)
+
+        def work() -> dict[str, bytes]:
+            before = content(mine)
+            mine.write([("apps/one", text)])
+            value.read()
+            value.write(text)
+            return before
+
         try:
-            mine, value = tree(session), ZkValue(session, "value", patience_s=10)
-
-            def work() -> dict[str, bytes]:
-                before = content(mine)
-                mine.write([("apps/one", text)])
-                value.read()
-                value.write(text)
-                return before
-
             return await asyncio.to_thread(work)
         finally:
-            await session.close()
+            await group.close()
 
-    assert await write(zookeeper.url(path), b"open") == {}
-    nodes = [f"/{path}/{name}" for name in ("state", "state/apps/one", "owner", "log_replicas/value")]
+    assert await write(election, b"open") == {}
+    nodes = [f"/{path}/{name}" for name in ("state", "state/apps/one", "owner", "leader/log_replicas/value")]
     for node in nodes:
         assert stranger.get(node)[0]
-    # Nodes that were made without credentials are closed by whoever has them.
+    # Nodes that were created without credentials are closed by a leader that has them.
     assert await write(closed, b"closed") == {"apps/one": b"open"}
     for node in nodes:
         with pytest.raises(NoAuthError):
             stranger.get(node)
-    for attempt in (
+    for change in (
         lambda: stranger.set(f"/{path}/owner", b"x"),
         lambda: stranger.create(f"/{path}/state/apps/two", b"x"),
-        lambda: stranger.delete(f"/{path}/state", recursive=False),
+        lambda: stranger.create(f"/{path}/journal/whole", b"0"),
+        *(lambda node=node: stranger.delete(node) for node in nodes),
+        *(lambda name=name: stranger.delete(f"/{path}/{name}") for name in ("journal", "leader/log_replicas")),
+        lambda: stranger.create(f"/{path}/new", b"x"),
+        lambda: stranger.create(f"/{path}/leader/json.info_0000000009", b"{}"),
     ):
-        with pytest.raises(NoAuthError):
-            attempt()
-    assert "state" in stranger.get_children(f"/{path}"), "elections are read without credentials, as Mesos's"
+        with pytest.raises((NoAuthError, NotEmptyError)) as refused:
+            change()
+        assert refused.type is NoAuthError
+    assert "owner" in stranger.get_children(f"/{path}"), "the names of nodes are no secret"
+    assert "log_replicas" in stranger.get_children(f"/{path}/leader"), "elections are read without credentials"
+    # A leader of an earlier version, or without the credentials, has created open nodes since.
+    open_again = KazooClient(hosts=zookeeper.hosts, auth_data=[("digest", "ann:secret")])
+    await asyncio.to_thread(open_again.start)
+    open_again.set_acls(nodes[1], OPEN_ACL_UNSAFE)
     assert await write(closed, b"again") == {"apps/one": b"closed"}
-    await asyncio.to_thread(stranger.stop)
-    stranger.close()
+    with pytest.raises(NoAuthError):
+        stranger.get(nodes[1])
+    for client in (stranger, open_again):
+        await asyncio.to_thread(client.stop)
+        client.close()
+
+
+async def test_who_only_follows_an_election_leaves_its_nodes_as_they_are(zookeeper: RealZooKeeper) -> None:
+    path = uuid.uuid4().hex
+    client = KazooClient(hosts=zookeeper.hosts)
+    await asyncio.to_thread(client.start)
+    client.ensure_path(f"/{path}")
+    heard = asyncio.Event()
+    url = zookeeper.url(path).replace("zk://", "zk://ann:secret@")
+    group = ZkGroup(parse_zk_url("zk", url), lambda leader: heard.set(), session_timeout_s=5.0)
+    group.follow()
+    client.create(
+        f"/{path}/json.info_", b'{"pid": "master@127.0.0.1:5050", "hostname": "h", "port": 5050}', sequence=True
+    )
+    await asyncio.wait_for(heard.wait(), 60)
+    assert client.get_acls(f"/{path}")[0] == OPEN_ACL_UNSAFE
+    await group.close()
+    await asyncio.to_thread(client.stop)
+    client.close()

@@ -58,6 +58,11 @@ def protections(flags: AgentFlags) -> dict[str, bool]:
     }
 
 
+def authenticates_all(flags: AgentFlags) -> bool:
+    """Return whether no HTTP request is answered without credentials or a token, also not over a socket file."""
+    return all(protections(flags).values()) and flags.authenticate_http_executors
+
+
 def open_access(flags: AgentFlags) -> Access:
     """Return who may use an agent with these flags. Raises BadFlag."""
     keys = () if flags.jwt_secret_key is None else _keys(flags.jwt_secret_key)

@@ -6,6 +6,8 @@ import ipaddress
 
 from aiohttp import web
 
+from mesos_gpu.process.requests import is_over_unix_socket
+
 
 def is_from_here(request: web.Request, *, socket: bool = False) -> bool:
     """Return whether a request comes over the loopback, or over an address of this machine that it was sent to.
@@ -13,8 +15,10 @@ def is_from_here(request: web.Request, *, socket: bool = False) -> bool:
     The latter is how an agent is asked that has no other address (--ip): Linux lets nobody else come from there.
     `socket`: what is to be said of a domain socket, which has no address; containers may have been given one.
     """
-    if not request.remote:
+    if is_over_unix_socket(request):
         return socket
+    if not request.remote:
+        return False
     remote = ipaddress.ip_address(request.remote)
     if remote.is_loopback:
         return True

@@ -82,17 +82,20 @@ def _delete_all(folder: Path) -> None:
 
 
 def check_owners(work_dir: Path, ids: IdRange | None) -> None:
-    """Take note of the numbers that files of containers' users have from now on; None: there are no user namespaces.
+    """Record the user and group numbers of files that containers write; None: without user namespaces.
 
-    Raises Conflict when a file of a persistent volume has a number of an earlier --userns_remap: no user of the
-    containers to come would be its owner.
+    Raises Conflict if a file of a persistent volume has a number of an earlier --userns_remap: no user of a new
+    container would own it.
     """
     record = work_dir / OWNERS
     before = read_range(text) if record.exists() and (text := record.read_text().strip()) else None
     if before is not None and before != ids:
         for folder, _, names in os.walk(work_dir / "volumes" / "roles"):
             for path in (Path(folder), *(Path(folder, name) for name in names)):
-                status = path.lstat()
+                try:
+                    status = path.lstat()
+                except FileNotFoundError:
+                    continue  # a task that runs on has removed it
                 if status.st_uid in before or status.st_gid in before:
                     now = "without --userns_remap" if ids is None else f"with files' owners in {ids}"
                     raise Conflict(

@@ -104,7 +104,7 @@ class Agent:
         self.stopped = asyncio.Event()
         self.stop_reason: str | None = None
         self.refused = False
-        """Whether a master sent the agent away in the place of registering it."""
+        """Whether a master shut the agent down instead of registering it."""
         self.recovery_s = 0.0
         """How long it took to take up what the last process left."""
         self.started_wall_s = 0.0

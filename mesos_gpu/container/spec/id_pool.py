@@ -110,14 +110,15 @@ def check_others(ids: IdRange, owners: Sequence[Owner], subuid: str, subgid: str
 
     Such a user could enter the containers' numbers with newuidmap(1), read their files and signal their processes.
     """
-    own = {name for owner in owners for name in (owner.name, str(owner.number))}
+    # Both files name users; the number of a group is no user's.
+    own = {owner.name for owner in owners} | {str(owner.number) for owner in owners[:1]}
     for file, text in (("/etc/subuid", subuid), ("/etc/subgid", subgid)):
         for name, numbers in _entries(text):
             found = _LINE.fullmatch(numbers)
             if found is None or name in own:
                 continue
             theirs = IdRange(int(found[1]), int(found[2]))
-            if ids.overlaps(theirs):
+            if theirs.count and ids.overlaps(theirs):
                 raise BadInput(
                     f"{ids} has numbers that {file} gives to {name} ({theirs}), who could act as the containers' "
                     "users: choose a range that no line of /etc/subuid and /etc/subgid has"

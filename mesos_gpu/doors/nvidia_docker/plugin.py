@@ -21,6 +21,7 @@ from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import error_response, make_app
 from mesos_gpu.process.program import run_program
+from mesos_gpu.process.requests import is_over_unix_socket
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +51,8 @@ class Plugin:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         try:
-            body = (await read_body(request)).decode("utf-8", "replace")
-            if not request.remote:  # a client of a socket file has no address
+            body = await read_body(request)
+            if is_over_unix_socket(request):
                 async with self._lock:
                     found = await asyncio.to_thread(self._volume, request, body)
             else:
@@ -68,7 +69,7 @@ class Plugin:
         gpus = self._book.gpus() if path.endswith(("/gpu/status", "/gpu/status/json")) else []
         return rest_answer(method, target, self._book.driver(), gpus)
 
-    def _volume(self, request: web.Request, body: str) -> Answer:
+    def _volume(self, request: web.Request, body: bytes) -> Answer:
         driver = self._book.driver()
         there = [entry.name for entry in self._folder.iterdir()] if self._folder.is_dir() else []
         found = answer(

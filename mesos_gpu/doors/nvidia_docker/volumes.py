@@ -44,7 +44,7 @@ def answer(
     method: str,
     path: str,
     accept: str | None,
-    body: str,
+    body: bytes,
     *,
     version: str,
     folder: str,
@@ -62,8 +62,8 @@ def answer(
     if method != "POST" or path not in _CALLS:
         return Answer(404, "404 page not found\n")
     try:
-        request = msgspec.json.decode(body or "{}", type=_Request)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        request = msgspec.json.decode(body.strip() or b"{}", type=_Request)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return Answer(400, f"the body is not a request of this protocol: {error}\n")
     name, holder = request.Name, request.ID
 

@@ -44,7 +44,9 @@ class HttpSettings(Struct, frozen=True):
     proxy_read_s: float = 10.0
     proxy_connections: int = 64
     leader_tls: ssl.SSLContext | None = None
-    """How a leader is reached that offers https; None: over http."""
+    """The context for https connections to a leader that offers https; None: connections are http."""
+    only_https: bool = False
+    """Whether nothing is sent to the leader over http, which would show the caller's password to the network."""
 
 
 def concurrency_limit(at_most: int) -> Middleware:

@@ -52,6 +52,9 @@ class LeaderProxy:
                 return error_response(502, "Could not determine the current leader")
             if election.leading or election.leader is None:
                 return await handler(request)
+            if self._http.only_https and not self._secure:
+                words = f"The leader {election.leader} has no https, and --disable_http allows nothing else"
+                return error_response(502, words)
             if request.path.startswith(_EVENTS):
                 url = f"{self._url(election.leader)}{request.raw_path}"
                 return web.Response(status=302, headers={"Location": url})
@@ -68,9 +71,12 @@ class LeaderProxy:
             await self._session.close()
 
     def _url(self, leader: str) -> str:
-        """Return where the leader is reached: over https where both have it."""
-        https = self._election.leader_https
-        return f"http://{leader}" if https is None or self._http.leader_tls is None else f"https://{https}"
+        """Return the leader's URL: https if both have it."""
+        return f"https://{self._election.leader_https}" if self._secure else f"http://{leader}"
+
+    @property
+    def _secure(self) -> bool:
+        return self._election.leader_https is not None and self._http.leader_tls is not None
 
     async def _forwarded(self, request: web.Request, leader: str) -> web.StreamResponse:
         own = self._election.address

@@ -19,6 +19,7 @@ from mesos_gpu.marathon.store.rows import saves_of
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.marathon.store.store import Store
 from mesos_gpu.marathon.store.zk_limits import ZkLimits
+from mesos_gpu.mesos.flags import without_credentials
 from mesos_gpu.mesos.leader import SCHEME, SESSION_TIMEOUT_S, leading, parse_zk_url
 from mesos_gpu.process.program import EXIT_OK, EXIT_USAGE, run_program
 
@@ -55,9 +56,10 @@ async def copy(source: str, target: str) -> int:
     async with _opened(source) as read, _opened(target) as write:
         lasting = await asyncio.to_thread(read.load)
         if await asyncio.to_thread(write.load) != Lasting():
-            raise BadInput(f"{target} has a state already; nothing was copied")
+            raise BadInput(f"{without_credentials(target)} has a state already; nothing was copied")
         await asyncio.to_thread(write.save, saves_of(lasting))
-    print(f"copied {len(lasting.versions)} apps and {len(lasting.instances)} instances from {source} to {target}")
+    places = f"from {without_credentials(source)} to {without_credentials(target)}"
+    print(f"copied {len(lasting.versions)} apps and {len(lasting.instances)} instances {places}")
     return EXIT_OK
 
 

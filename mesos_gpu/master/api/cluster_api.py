@@ -110,7 +110,7 @@ class ClusterApi:
             return json_response(infos, request=request)
         if request.method != "PUT":
             return method_not_allowed(request, "GET", "PUT")
-        text = (await read_body(request)).decode(errors="replace")
+        text = await _text(request)
         try:
             infos = _list(text, "mesos.v1.WeightInfo")
         except _NotJson as error:
@@ -126,7 +126,7 @@ class ClusterApi:
             return await self._remove_quota(request)
         if request.method != "POST":
             return method_not_allowed(request, "GET", "POST", "DELETE")
-        text = (await read_body(request)).decode(errors="replace")
+        text = await _text(request)
         try:
             asked = _object(text, "mesos.v1.quota.QuotaRequest")
         except _NotJson as error:
@@ -151,7 +151,7 @@ class ClusterApi:
         if request.method != "POST":
             return method_not_allowed(request, "GET", "POST")
         try:
-            schedule = _object((await read_body(request)).decode(errors="replace"), "mesos.v1.maintenance.Schedule")
+            schedule = _object(await _text(request), "mesos.v1.maintenance.Schedule")
         except BadInput as error:
             return error_response(400, str(error))
         return await self._change(request, "UPDATE_MAINTENANCE_SCHEDULE", {"schedule": schedule})
@@ -171,7 +171,7 @@ class ClusterApi:
         if request.method != "POST":
             return method_not_allowed(request, "POST")
         try:
-            machines = _list((await read_body(request)).decode(errors="replace"), "mesos.v1.MachineID")
+            machines = _list(await _text(request), "mesos.v1.MachineID")
         except BadInput as error:
             return error_response(400, str(error))
         return await self._change(request, kind, {"machines": machines})
@@ -196,6 +196,15 @@ class ClusterApi:
 
 class _NotJson(BadInput):
     """A body that does not parse."""
+
+
+async def _text(request: web.Request) -> str:
+    """Return the body. Raises BadInput if it is not UTF-8: with replaced bytes it could be another document."""
+    data = await read_body(request)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise BadInput(f"Failed to parse body into JSON: {json_problem(data)}") from None
 
 
 def _json(text: str) -> Any:

@@ -103,10 +103,9 @@ class Tls:
         self.server, self.client, self._certificate = server, client, certificate
 
     def for_urls(self) -> ssl.SSLContext:
-        """Return what an HTTP client uses: where servers are verified, for the name that stands in the URL.
+        """Return the context for HTTP clients, which verifies servers by the name in the URL.
 
-        It shows a certificate that has been renewed, and believes authorities that were added; one that was removed
-        it believes until the program is started again.
+        It follows a renewed certificate and added authorities. A removed authority is trusted until the program ends.
         """
         context = client_context(self.settings)
         context.check_hostname = self.settings.verify_server
@@ -114,9 +113,9 @@ class Tls:
         return context
 
     def look(self, now_s: float) -> None:
-        """Read the files again if they have changed, for all connections to come; warn of a certificate that expires.
+        """Read the files again if they have changed, for new connections; warn if the certificate expires soon.
 
-        Files that cannot be used change nothing: a certificate and its key are renewed one after the other.
+        Files that cannot be used change nothing: a certificate and its key are replaced one after the other.
         """
         files = self._files()
         if files != self._seen:

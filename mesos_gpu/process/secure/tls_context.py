@@ -11,7 +11,7 @@ from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.security.tls_settings import PREFIX, TlsSettings
 from mesos_gpu.mesos.security.tls_words import tls_words
 
-X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED = 9, 10
+X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_INVALID_PURPOSE = 9, 10, 26
 """Source: openssl/x509_vfy.h."""
 
 
@@ -64,9 +64,9 @@ def expires_soon(certificate: Mapping[str, Any], now_s: float) -> bool:
 
 
 def renew(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Have a client's context show our certificate as it is now, and believe authorities that were added to the files.
+    """Load our current certificate, and authorities that were added to the files, into a client's context.
 
-    Raises BadInput when files are not what they should be.
+    Raises BadInput when a file cannot be used.
     """
     _show(context, settings)
     if settings.verify_server:
@@ -74,18 +74,41 @@ def renew(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def own_certificate(settings: TlsSettings) -> Mapping[str, Any]:
-    """Return our certificate as `ssl.SSLSocket.getpeercert()` shows a peer's, "{}" where OpenSSL shows none.
+    """Return our certificate as `ssl.SSLSocket.getpeercert()` shows a peer's, empty if OpenSSL does not decode it.
 
-    Raises BadInput when it has expired, or is not valid yet: all peers that verify certificates would refuse it. It is
-    read by a handshake with ourselves, since the standard library decodes only the certificates of peers.
+    Raises BadInput when it cannot be read, has expired or is not valid yet: all peers that verify certificates would
+    refuse it. It is read by a handshake with ourselves, since the standard library decodes certificates of peers only.
+    """
+    try:
+        return _shown(settings, as_server=True)
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code != X509_V_ERR_INVALID_PURPOSE:
+            return {}
+    try:
+        return _shown(settings, as_server=False)
+    except ssl.SSLError:
+        return {}
+
+
+def _shown(settings: TlsSettings, *, as_server: bool) -> Mapping[str, Any]:
+    """Return our certificate as a peer sees it to which we are the server or the client.
+
+    Raises BadInput as `own_certificate`, and SSLError.
     """
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    _show(server, settings)
-    client.check_hostname = False
-    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    client.load_verify_locations(settings.cert_file)
+    verifier = client if as_server else server
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    verifier.verify_mode = ssl.CERT_REQUIRED
+    verifier.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    for context in (server, client):
+        _show(context, settings)
+    try:
+        verifier.load_verify_locations(settings.cert_file)
+    except OSError as error:  # SSLError is one
+        raise BadInput(f"cannot use the certificate {settings.cert_file}: {error.strerror or error}") from None
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [client.wrap_bio(to_client, to_server), server.wrap_bio(to_server, to_client, server_side=True)]
+    found: Mapping[str, Any] = {}
     try:
         while ends:
             for end in list(ends):
@@ -94,7 +117,7 @@ def own_certificate(settings: TlsSettings) -> Mapping[str, Any]:
                 except ssl.SSLWantReadError:
                     continue
                 ends.remove(end)
-                if not end.server_side:
+                if end.server_side is not as_server:
                     found = end.getpeercert() or {}
     except ssl.SSLCertVerificationError as error:
         when = {X509_V_ERR_CERT_NOT_YET_VALID: "is not valid yet", X509_V_ERR_CERT_HAS_EXPIRED: "has expired"}
@@ -103,7 +126,7 @@ def own_certificate(settings: TlsSettings) -> Mapping[str, Any]:
                 f"the certificate {settings.cert_file} {when[error.verify_code]}: `openssl x509 -noout -dates -in "
                 f"{settings.cert_file}` shows its dates"
             ) from None
-        return {}
+        raise
     return found
 
 
@@ -136,6 +159,8 @@ def _show(context: ssl.SSLContext, settings: TlsSettings) -> None:
             raise BadInput(f"cannot read the {name} {path}: {error.strerror}") from None
     try:
         context.load_cert_chain(settings.cert_file, settings.key_file, no_password)
+    except FileNotFoundError as error:  # it is just being replaced
+        raise BadInput(f"{settings.cert_file} and {settings.key_file}: {error.strerror}") from None
     except ssl.SSLError as error:
         why = "the key is not that of the certificate" if "MISMATCH" in str(error) else f"no PEM in it ({error.reason})"
         raise BadInput(f"{settings.cert_file} and {settings.key_file}: {why}") from None

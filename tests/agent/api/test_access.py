@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from mesos_gpu.agent.api.access import EXECUTORS, NOBODY_ASKED, Access, open_access, use_of
+from mesos_gpu.agent.api.access import EXECUTORS, NOBODY_ASKED, Access, authenticates_all, open_access, use_of
 from mesos_gpu.agent.configuration import check_flags
 from mesos_gpu.agent.flags import COMMAND_LINE, AgentFlags
 from mesos_gpu.errors import BadFlag
@@ -264,3 +264,18 @@ def test_what_is_not_known_is_guarded_as_what_is_read_and_changed() -> None:
         READWRITE,
         READWRITE,
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--authenticate_http_readonly", "--authenticate_http_readwrite", "--authenticate_http_executors"), True),
+        (("--authenticate_http_readonly", "--authenticate_http_readwrite"), False),
+        (("--authenticate_http_readwrite", "--authenticate_http_executors"), False),
+        ((), False),
+    ],
+)
+def test_all_requests_are_authenticated_where_all_three_flags_say_so(
+    tmp_path: Path, words: tuple[str, ...], expected: bool
+) -> None:
+    assert authenticates_all(flags(tmp_path, *secret_files(tmp_path), *words)) is expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from socket import AF_INET, AF_UNIX
 from typing import Any
 from unittest.mock import Mock
 
@@ -227,5 +228,10 @@ def test_it_is_who_comes_over_the_loopback_or_from_the_very_address_that_was_ask
 
 @pytest.mark.parametrize("socket", [True, False])
 def test_of_a_domain_socket_the_caller_decides(socket: bool) -> None:
-    request = make_mocked_request("POST", "/gpus/suspend").clone(remote="")
+    connection = Mock(family=AF_UNIX)
+    transport = Mock()
+    transport.get_extra_info.side_effect = lambda name, default=None: connection if name == "socket" else default
+    request = make_mocked_request("POST", "/gpus/suspend", transport=transport).clone(remote="")
     assert is_from_here(request, socket=socket) is socket
+    connection.family = AF_INET  # a client that has reset its connection has no address either
+    assert not is_from_here(request, socket=socket)

@@ -22,7 +22,7 @@ PLACE = "/var/lib/nvidia-docker/volumes/nvidia_driver"
 
 def ask(path: str, accept: str | None = V2, body: str = "", method: str = "POST", **more: Any) -> Answer:
     facts = {"version": "390.48", "folder": PLACE, "there": {"390.48"}, **more}
-    return answer(method, path, accept, body, **facts)
+    return answer(method, path, accept, body.encode(), **facts)
 
 
 def about(call: str, name: str = NAME, accept: str | None = V2, **more: Any) -> Answer:

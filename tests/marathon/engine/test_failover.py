@@ -313,3 +313,15 @@ async def test_who_stands_by_reaches_the_leader_over_https(pair: Pair, tmp_path:
     third = await pair.start(*(word.replace(str(authority.certificate), str(stranger.certificate)) for word in words))
     url = json.loads(third.ready.read_text())["https_url"]
     assert (await raw("GET", f"{url}/v2/apps", ssl=trusting))[0] == 502
+
+
+async def test_a_standby_without_http_sends_nothing_to_a_leader_without_https(pair: Pair, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca")
+    certificate, key = authority.issue("node")
+    await pair.start("--hostname=localhost")
+    words = ["--hostname=localhost", f"--ssl_cert_file={certificate}", f"--ssl_key_file={key}", "--https_port=0"]
+    standby = await pair.start(*words, f"--ssl_ca_file={authority.certificate}", "--disable_http")
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+    assert (await raw("GET", f"{standby.url}/v2/apps", ssl=trusting))[0] == 502
+    beside_http = await pair.start(*words, f"--ssl_ca_file={authority.certificate}")
+    assert (await raw("GET", f"{beside_http.url}/v2/apps"))[0] == 200

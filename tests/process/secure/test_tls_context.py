@@ -106,7 +106,10 @@ def test_ones_own_certificate_is_refused_when_it_has_expired(settings: TlsSettin
     with pytest.raises(BadInput, match=str(certificate)):
         own_certificate(replace(settings, cert_file=str(certificate), key_file=str(key)))
     certificate, key = authority.issue("for-clients", kind="client")
-    assert own_certificate(replace(settings, cert_file=str(certificate), key_file=str(key))) == {}
+    assert "notAfter" in own_certificate(replace(settings, cert_file=str(certificate), key_file=str(key)))
+    certificate, key = authority.issue("expired-for-clients", kind="client", expired=True)
+    with pytest.raises(BadInput, match=str(certificate)):
+        own_certificate(replace(settings, cert_file=str(certificate), key_file=str(key)))
 
 
 @pytest.mark.parametrize(
