@@ -334,7 +334,6 @@ OLD_NAMES = {
 """Names that Mesos still takes for newer ones."""
 
 _NO_MODULES = "modules are C++ libraries; this agent loads none"
-_NO_APPC = "only images of Docker and OCI are supported"
 _NO_SHAPING = "the traffic of tasks is not shaped or classified: network/cni is the one network isolator"
 _NO_STORAGE = "resource providers and CSI are not supported"
 

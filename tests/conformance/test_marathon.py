@@ -1,4 +1,4 @@
-"""What users of Marathon rely on, over HTTP: what is refused where, GPUs, deployments; see `marathon_facts.py`."""
+"""What users of Marathon rely on, over HTTP: what is refused where, GPUs, deployments."""
 
 from __future__ import annotations
 

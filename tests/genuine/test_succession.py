@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.genuine.box import MakeBox
-from tests.genuine.releases import Release
+from tests.genuine.releases import USUAL, Release
 from tests.genuine.scheduler import Framework, ended
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 OURS = "ours"
-SUCCESSION = ("1.7.3", "1.11.0", OURS, "1.11.0")
+SUCCESSION = (*USUAL[1:], OURS, "1.11.0")
 STATES = ["TASK_STARTING", "TASK_RUNNING", "TASK_FINISHED"]
 
 

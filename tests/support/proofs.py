@@ -36,7 +36,12 @@ def digest(sources: tuple[str, ...]) -> str:
 def _files(source: Path) -> Iterable[Path]:
     if not source.is_dir():
         return [source]
-    return (path for path in source.rglob("*") if path.is_file() and path.suffix not in (".pyc", ".so", ".o"))
+    built = (".pyc", ".so", ".o")
+    return (
+        path
+        for path in source.rglob("*")
+        if path.is_file() and path.suffix not in built and ".egg-info" not in str(path) and "build" not in path.parts
+    )
 
 
 def kept() -> dict[str, str]:

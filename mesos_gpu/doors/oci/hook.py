@@ -27,7 +27,6 @@ from mesos_gpu.doors.oci.wanted import Wanted, environment_of, resolved, wanted
 from mesos_gpu.errors import BadInput, MesosGpuError, Unavailable
 
 _NOTHING = ("poststart", "poststop")
-_CGROUP_V2 = "0::"
 
 
 def main(argv: Sequence[str] | None = None, *, agent: str | None = None, settings: str | None = None) -> int:

@@ -6,7 +6,7 @@ src/master/master.cpp (_accept).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -18,8 +18,6 @@ from mesos_gpu.mesos.resources import Resources
 
 Token: TypeAlias = tuple[str, tuple[object, ...]]
 """(agent id, key of the resource): one shared volume of the cluster."""
-SharedHoldings: TypeAlias = Mapping[Token, Mapping[str, int]]
-"""What is held of shared volumes, thousandths by name: how many copies does not count."""
 
 
 def free_of(total: Resources, *taken: Resources) -> Resources:

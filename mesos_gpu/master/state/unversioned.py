@@ -238,12 +238,6 @@ def _executors(state: MasterState, framework: Framework) -> list[tuple[Agent, Ex
     ]
 
 
-def _roles(framework: Framework) -> Document:
-    if "MULTI_ROLE" in framework.capabilities:
-        return {"roles": list(framework.roles)}
-    return {"role": framework.roles[0]}
-
-
 def _status_view(status: Mapping[str, Any]) -> Document:
     view: Document = {"state": status["state"], "timestamp": status.get("timestamp", 0.0)}
     if "labels" in status:

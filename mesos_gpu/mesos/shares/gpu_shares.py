@@ -177,11 +177,6 @@ def parts(resources: Resources) -> tuple[CardPart, ...]:
     )
 
 
-def asks_for_shares(resources: Resources) -> bool:
-    """Return whether anything of a shared card is among resources."""
-    return any(resource.name in (GPU_MEM, GPU_SLICES) for resource in resources)
-
-
 def problem(resources: Resources, cards: Mapping[int, SharedCard], cards_asked: int) -> str | None:
     """Return why an agent with these shared cards cannot give a task these resources; None when it can.
 

@@ -339,7 +339,7 @@ LIMITED: Document = {
 }
 
 
-def world() -> World:
+def world_with_a_volume() -> World:
     """Return a master whose agent has a reservation and a volume."""
     made = World()
     made.accept(operation("RESERVE", dynamic("disk", 200.0), name=None), operation("CREATE", VOLUME, name=None))
@@ -407,7 +407,7 @@ def accept(made: World, asked: Document) -> list[Action] | None:
 
 @given(st.randoms(use_true_random=False))
 def test_whatever_an_operation_looks_like_the_books_add_up(random: Random) -> None:
-    made = world()
+    made = world_with_a_volume()
     accept(made, damaged(random.choice(ordinary(made)), random))
     check_books(made.state)
 
@@ -427,7 +427,7 @@ def test_whatever_an_operation_looks_like_the_books_add_up(random: Random) -> No
     ],
 )
 def test_what_is_left_out_or_beyond_measure_is_refused_in_words(asked: Document, words: str) -> None:
-    made = world()
+    made = world_with_a_volume()
     actions = accept(made, {**asked, "id": {"value": "op"}})
     assert actions is not None
     (event,) = events(actions, "UPDATE_OPERATION_STATUS")

@@ -19,7 +19,6 @@ from mesos_gpu.mesos.shares.gpu_shares import (
     GPU_MEM,
     CardPart,
     SharedCard,
-    asks_for_shares,
     lowest,
     offered,
     parts,
@@ -50,8 +49,6 @@ def test_a_part_shows_as_many_mib_as_cgpu_says(units_taken: int, mib: int) -> No
 def test_units_are_positions_on_their_card() -> None:
     taken = Resources.parse("gpu_mem:[1003-1008,2000-2000];cpus:1")
     assert units(taken, "gpu_mem") == {1: [3, 4, 5, 6, 7, 8], 2: [0]}
-    assert asks_for_shares(taken)
-    assert not asks_for_shares(Resources.parse("gpus:1"))
 
 
 @pytest.mark.parametrize(
