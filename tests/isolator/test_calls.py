@@ -221,7 +221,7 @@ def test_an_invalid_argument_is_refused_and_changes_nothing(
     can_be = names[argument][1]
     function = getattr(getattr(objects, kind), call)
 
-    @settings(max_examples=examples(60))
+    @settings(max_examples=examples(15))
     @given(ANYTHING.filter(lambda value: not can_be(value)))
     @example(object())
     def refused(value: object) -> None:

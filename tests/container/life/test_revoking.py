@@ -15,6 +15,7 @@ from mesos_gpu.container.host.runtime import RUNTIMES
 from mesos_gpu.gpu.device import DeviceNode, Gpu, MigInstance
 from mesos_gpu.gpu.null import NullDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
+from mesos_gpu.isolator.ledger import container as holder_of
 from mesos_gpu.mesos.ids import ContainerId
 from tests.support.container.box import MEM_BYTES, Box
 from tests.support.container.waiting import until
@@ -83,7 +84,12 @@ async def test_numbers_of_an_instance_that_is_gone_are_denied_and_then_given(
         await containerizer.revoke_stale()
     for one in (config, inner):
         until(lambda one=one: says(one.sandbox) == ["ENXIO", "EPERM", "EPERM", "ENXIO", "ENXIO"])
-    assert (isolation.held[C], isolation.blocked, isolation.lost) == ({second}, frozenset(), {C: {"MIG-first"}})
+    holding = isolation.ledger.holdings[holder_of(C)]
+    assert (isolation.held[C], isolation.blocked, {was.uuid for was in holding.lost}) == (
+        {second},
+        frozenset(),
+        {"MIG-first"},
+    )
     await containerizer.launch(box.config("b", *argv, gpus=1, mem_bytes=4 * MEM_BYTES))
     assert isolation.held[ContainerId("b")] == {new}
     shutil.copytree(tmp_path / "gpus", tmp_path / "later" / "gpus")
@@ -93,7 +99,7 @@ async def test_numbers_of_an_instance_that_is_gone_are_denied_and_then_given(
     assert held == {with_values(new, uuid="MIG-newest")}, "what was denied is claimed by none"
     await containerizer.destroy(C)
     await containerizer.destroy(ContainerId("b"))
-    assert isolation.lost == {}
+    assert isolation.ledger.holdings == {}
 
 
 def says(sandbox: Path) -> list[str]:

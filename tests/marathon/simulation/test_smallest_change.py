@@ -30,11 +30,13 @@ def test_what_is_advised_starts_the_app_and_no_smaller_change_does() -> None:
         advice_holds(seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", KNOWN)
 def test_known_clusters(seed: int) -> None:
     advice_holds(seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", KNOWN_PLAIN)
 def test_known_clusters_of_one_role(seed: int) -> None:
     advice_holds(seed, plain=True)
