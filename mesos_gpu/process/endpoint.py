@@ -220,11 +220,10 @@ class Endpoint:
 
     def _may_send(self, transport: asyncio.Transport) -> bool:
         connection: socket.socket | None = transport.get_extra_info("socket")
-        if connection is None:
-            return False
         # A socket file is for HTTP. Its clients show no certificate, and are users of this machine.
-        needed = self._same_user_peers or connection.family == socket.AF_UNIX
-        return not needed or is_same_user(connection)
+        if not self._same_user_peers and (connection is None or connection.family != socket.AF_UNIX):
+            return True
+        return connection is not None and is_same_user(connection)
 
     def _deliver(self, message: Message) -> bool:
         local = self._locals.get(message.target)

@@ -17,6 +17,7 @@ from mesos_gpu.mesos.libprocess import Message, Pid, encode
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
 from mesos_gpu.process.peers import is_same_user
+from tests.support.folders import open_folder
 
 NOBODY = 65534
 # Connects as another user, writes what it is given, and stays until its input ends, or leaves at once.
@@ -132,3 +133,32 @@ async def test_without_the_flag_they_are_as_in_mesos(stranger: Stranger) -> None
         assert [message.name for message in got] == ["PingSlaveMessage"]
     finally:
         await endpoint.stop()
+
+
+SENDER = """
+import os, socket, sys
+os.setresuid(*[int(sys.argv[1])] * 3)
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.settimeout(60)
+    connection.connect(sys.argv[2])
+    connection.sendall(sys.stdin.buffer.read())
+    connection.recv(1)
+"""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("uid", "taken"), [(0, True), (NOBODY, False)])
+async def test_a_socket_file_takes_messages_of_root_and_its_own_user_alone(uid: int, taken: bool) -> None:
+    endpoint = Endpoint("127.0.0.1", 0)
+    got: list[Message] = []
+    with open_folder() as folder:
+        await endpoint.start(make_app(), folder / "agent.sock")
+        try:
+            endpoint.spawn("slave(1)", got.append)
+            message = encode(Pid("master", "127.0.0.1", 5050), endpoint.pid("slave(1)"), "RunTaskMessage", b"evil")
+            words = [sys.executable, "-c", SENDER, str(uid), str(folder / "agent.sock")]
+            done = await asyncio.to_thread(subprocess.run, words, input=message, check=False)
+            assert done.returncode == 0
+            assert [each.name for each in got] == (["RunTaskMessage"] if taken else [])
+        finally:
+            await endpoint.stop()
