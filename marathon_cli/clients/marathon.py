@@ -6,6 +6,7 @@ only mesos-gpu-marathon answers, a function. Source: Marathon's REST API v2 and 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
@@ -337,7 +338,7 @@ class Marathon:
         raise Refused(f"{self.url} refuses this: {status}, {words}", status=status, body=answer.text)
 
 
-class Definitions:
+class Definitions(ABC):
     """The definitions of one kind on a server. Ids are canonical; every call raises NotFound for an unknown id.
 
     What changes a definition raises Conflict, Locked if a deployment holds it, InvalidForServer and Refused.
@@ -348,9 +349,9 @@ class Definitions:
     def __init__(self, server: Marathon) -> None:
         self.server = server
 
+    @abstractmethod
     def ids(self) -> list[str]:
         """Return the ids of all."""
-        raise NotImplementedError
 
     def show(self, name: str) -> Document:
         """Return a definition."""

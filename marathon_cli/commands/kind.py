@@ -6,6 +6,7 @@ A module of this folder describes its noun as a `Kind` and creates its commands 
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
@@ -32,7 +33,7 @@ Command = Callable[..., Any]
 Row = Sequence[object]
 
 
-class Kind:
+class Kind(ABC):
     """What the commands know about one noun. A subclass sets the attributes and overrides what differs.
 
     Methods that call a server raise what the call raises: NotFound, Locked, Refused, Unavailable.
@@ -82,9 +83,9 @@ class Kind:
 
     # --- read
 
+    @abstractmethod
     def documents(self, marathon: Marathon, label: str | None, **filters: Any) -> list[Document]:
         """Return all definitions with their state that match a label selector, by id."""
-        raise NotImplementedError
 
     def status(self, marathon: Marathon, name: str) -> Document:
         """Return what `show` shows."""
@@ -95,12 +96,12 @@ class Kind:
         return text
 
     def version(self, marathon: Marathon, name: str, version: str) -> Document:
-        """Return an earlier version."""
+        """Return an earlier version. A kind with a `version_option` overrides this."""
         raise NotImplementedError
 
+    @abstractmethod
     def rows(self, marathon: Marathon, documents: Sequence[Document]) -> list[Row]:
         """Return a table row for each document."""
-        raise NotImplementedError
 
     def details(self, marathon: Marathon, document: Document) -> Table:
         """Return the table of `show`."""
@@ -122,9 +123,9 @@ class Kind:
 
         return rules_if_any(marathon)
 
+    @abstractmethod
     def problems(self, document: Any, rules: AppRules) -> list[Problem]:
         """Return all problems of a definition."""
-        raise NotImplementedError
 
     def check(self, source: Source, document: Any, rules: AppRules) -> None:
         """Raise BadInput that lists every problem of a document with its place in the source."""
@@ -135,7 +136,7 @@ class Kind:
     # --- change
 
     def with_defaults(self, document: Document, rules: AppRules) -> Document:
-        """Return a valid definition with all defaults, by which two definitions are compared."""
+        """Return a valid definition with all defaults. A kind that does not override `update` overrides this."""
         raise NotImplementedError
 
     def remove_option(self, command: Command) -> Command:
@@ -151,14 +152,14 @@ class Kind:
         return document
 
     def consequence(self, before: Document, after: Document) -> str:
-        """Return what an update does to instances."""
+        """Return what an update does to instances. A kind that does not override `update` overrides this."""
         raise NotImplementedError
 
     def body(self, before: Document, after: Document) -> tuple[Document, bool]:
         """Return what `update` sends, and whether it is a partial definition."""
         return after, False
 
-    def warn(self, marathon: Marathon, document: Document) -> None:
+    def warn(self, marathon: Marathon, document: Document) -> None:  # noqa: B027 - most kinds have no warnings
         """Print warnings about a definition before it is sent."""
 
     def refused(self, error: Conflict, *, force: bool) -> Conflict:

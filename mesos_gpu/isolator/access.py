@@ -36,6 +36,11 @@ def gpu_node(gpu: Gpu) -> DeviceNode:
     return DeviceNode(f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor)
 
 
+def gpu_names(gpus: Iterable[Gpu]) -> str:
+    """Return GPUs as Mesos prints them: device numbers, lowest first."""
+    return ", ".join(f"{NVIDIA_MAJOR}.{gpu.minor}" for gpu in sorted(gpus))
+
+
 def gpu_nodes(gpus: Iterable[Gpu]) -> tuple[DeviceNode, ...]:
     """Return what opens these GPUs, each node once: two MIG instances may share the node of their GPU."""
     nodes: dict[DeviceNode, None] = {}

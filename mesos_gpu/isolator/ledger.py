@@ -43,8 +43,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus, NotFound
-from mesos_gpu.gpu.device import NVIDIA_MAJOR, DeviceNode, Gpu
-from mesos_gpu.isolator.access import gpu_nodes
+from mesos_gpu.gpu.device import DeviceNode, Gpu
+from mesos_gpu.isolator.access import gpu_names, gpu_nodes
 from mesos_gpu.isolator.reach import (
     HeldGpu,
     Number,
@@ -395,7 +395,7 @@ def choose(ledger: Ledger, count: int, choice: Choice | None = None) -> frozense
         return frozenset(sorted(available)[:count])
     chosen = frozenset(choice(available, count))
     if len(chosen) != count or not chosen <= available:
-        raise ValueError(f"`choice` must return {count} of the GPUs {_names(available)}, and returned {chosen}")
+        raise ValueError(f"`choice` must return {count} of the GPUs {gpu_names(available)}, and returned {chosen}")
     return chosen
 
 
@@ -449,7 +449,7 @@ def _next_holding(ledger: Ledger, event: HolderEvent, has: Holding) -> Holding |
         case Deallocate():
             strange = event.gpus - has.gpus
             if strange:
-                raise Conflict(f"GPUs {_names(strange)} are not allocated to {event.holder.id}")
+                raise Conflict(f"GPUs {gpu_names(strange)} are not allocated to {event.holder.id}")
             return replace(has, gpus=has.gpus - event.gpus)
         case Release():
             return None
@@ -477,7 +477,7 @@ def _check_free(ledger: Ledger, event: Allocate) -> None:
     closed = ledger.blocked
     missing = (event.gpus - ledger.free).union(gpu for gpu in event.gpus if gpu.uuid in closed)
     if missing:
-        raise Conflict(f"GPUs {_names(missing)} are not available")
+        raise Conflict(f"GPUs {gpu_names(missing)} are not available")
 
 
 def _check_lease(ledger: Ledger, event: Allocate) -> None:
@@ -524,14 +524,14 @@ def _on_records(ledger: Ledger, event: ReadRecords) -> Ledger:
         _check_lease(ledger, claim)
         missing = claim.gpus - ledger.gpus.difference(*(has.gpus for has in leases.values()))
         if missing:
-            raise Conflict(f"GPUs {_names(missing)} are not available")
+            raise Conflict(f"GPUs {gpu_names(missing)} are not available")
         leases[claim.holder] = Holding(claim.gpus, claim.lost)
     held = settle(event.containers, ledger.gpus.difference(*(has.gpus for has in leases.values())))
     found: dict[Holder, Holding] = {}
     given: set[Gpu] = set()
     for one, was in sorted(event.containers.items()):
         if not given.isdisjoint(held[one]):
-            raise Conflict(f"container {one} is on record with another's GPUs: {_names(given & held[one])}")
+            raise Conflict(f"container {one} is on record with another's GPUs: {gpu_names(given & held[one])}")
         given |= held[one]
         found[container(one)] = replace(ledger.of(container(one)), gpus=held[one], lost=lost(was, held[one]))
     others = {
@@ -574,8 +574,3 @@ def _held(ledger: Ledger) -> Mapping[ContainerId, frozenset[Gpu]]:
 def _key(holder: Holder) -> str:
     """Return a name that differs between a container and a lease of the same id."""
     return f"{holder.kind.value}/{holder.id}"
-
-
-def _names(gpus: Collection[Gpu]) -> str:
-    """Return GPUs as Mesos prints them: device numbers, lowest first."""
-    return ", ".join(f"{NVIDIA_MAJOR}.{gpu.minor}" for gpu in sorted(gpus))

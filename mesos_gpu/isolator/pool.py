@@ -6,7 +6,8 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Mapping
 
 from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus
-from mesos_gpu.gpu.device import NVIDIA_MAJOR, Gpu
+from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.access import gpu_names
 from mesos_gpu.isolator.ledger import Choice
 from mesos_gpu.mesos.ids import ContainerId
 
@@ -28,7 +29,7 @@ class GpuPool:
         uuids = {gpu.uuid for gpu in self.total}
         shared = len(set(whole)) != len(whole) or not parts.isdisjoint(whole)
         if len(uuids) != len(self.total) or (shared and not vanished):
-            raise ValueError(f"two GPUs with one uuid or device number: {_names(self.total)}")
+            raise ValueError(f"two GPUs with one uuid or device number: {gpu_names(self.total)}")
         self._ordered = sorted(self.total)
         self._place = {gpu: place for place, gpu in enumerate(self._ordered)}
         self._free = list(range(len(self._ordered)))
@@ -84,7 +85,7 @@ class GpuPool:
             return frozenset(sorted(available)[:count])
         chosen = frozenset(self.choice(available, count))
         if len(chosen) != count or not chosen <= available:
-            raise ValueError(f"`choice` must return {count} of the GPUs {_names(available)}, and returned {chosen}")
+            raise ValueError(f"`choice` must return {count} of the GPUs {gpu_names(available)}, and returned {chosen}")
         return chosen
 
     def take(self, container: ContainerId, gpus: Collection[Gpu]) -> None:
@@ -94,7 +95,7 @@ class GpuPool:
         """
         missing = [gpu for gpu in gpus if not self._is_free(gpu) or gpu.uuid in self.blocked]
         if missing:
-            raise Conflict(f"GPUs {_names(missing)} are not available")
+            raise Conflict(f"GPUs {gpu_names(missing)} are not available")
         for gpu in frozenset(gpus):
             del self._free[bisect_left(self._free, self._place[gpu])]
         self._held[container] = self._held.get(container, frozenset()).union(gpus)
@@ -110,7 +111,7 @@ class GpuPool:
         holds, given_back = self._held.get(container, frozenset()), frozenset(gpus)
         strange = given_back - holds
         if strange:
-            raise Conflict(f"GPUs {_names(strange)} are not allocated" + (f" to {container}" if container else ""))
+            raise Conflict(f"GPUs {gpu_names(strange)} are not allocated" + (f" to {container}" if container else ""))
         self._put_back(given_back)
         self._held[container] = holds - given_back
 
@@ -128,8 +129,3 @@ class GpuPool:
             return False
         found = bisect_left(self._free, place)
         return found < len(self._free) and self._free[found] == place
-
-
-def _names(gpus: Iterable[Gpu]) -> str:
-    """Return GPUs as Mesos prints them: device numbers, lowest first."""
-    return ", ".join(f"{NVIDIA_MAJOR}.{gpu.minor}" for gpu in sorted(gpus))

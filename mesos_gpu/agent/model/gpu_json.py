@@ -174,14 +174,15 @@ def _dcgm_labels(view: GpuView, hostname: str) -> dict[str, str]:
 
 
 def _labels(labels: Mapping[str, str]) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items()) + "}" if labels else ""
+    return "{" + ",".join(f'{name}="{escaped(text)}"' for name, text in labels.items()) + "}" if labels else ""
 
 
 def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return a label's value as the Prometheus text format quotes it."""
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from mesos_gpu.agent.model.gpu_json import escaped
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.units import MIB
 
@@ -89,8 +90,4 @@ def _task_labels(one: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _labels(labels: Mapping[str, str]) -> str:
-    return ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return ",".join(f'{name}="{escaped(text)}"' for name, text in labels.items())

@@ -24,7 +24,7 @@ from mesos_gpu.marathon.why.change import Change, Held, Step
 from mesos_gpu.marathon.why.request import Request
 from mesos_gpu.marathon.why.search import smallest_of
 from mesos_gpu.marathon.why.steps import NEW, OWN, after_step, grain_of, least_of, new_machine
-from mesos_gpu.marathon.why.verdict import Counted, count_text, role_of, value_of
+from mesos_gpu.marathon.why.verdict import Counted, count_text, role_of, texts_of, value_of
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import UNRESERVED
 
@@ -148,7 +148,7 @@ class _Way(Struct, frozen=True, dict=True):
             yield steps.roles(update, self.spec, offered)
         elif "ports" in subjects and "ports" not in done:
             yield steps.ports(update, self.spec)
-        elif rules := [one.subject for one in self.unmet if " ".join(_words(one.requested)) == one.subject]:
+        elif rules := [one.subject for one in self.unmet if " ".join(texts_of(one.requested)) == one.subject]:
             yield steps.drop(update, self.spec, rules[0])
         elif "scarce" in subjects and "label" not in done:
             yield steps.label(update)
@@ -189,10 +189,6 @@ class _Way(Struct, frozen=True, dict=True):
             left = [one for one in group if one.id not in done]
             if left and any(left[0].amounts.get(name) for name in missing):
                 yield left[0]
-
-
-def _words(measure: object) -> tuple[str, ...]:
-    return tuple(map(str, measure)) if isinstance(measure, tuple) else ()
 
 
 def _roles_of(spec: RunSpec, machine: Machine) -> list[str]:

@@ -240,7 +240,7 @@ def _amount(finding: Finding, at: _Place) -> Lack:
 
 
 def _role(finding: Finding, at: _Place) -> str:
-    accepted, there = _texts(finding.requested), _texts(finding.empty)
+    accepted, there = texts_of(finding.requested), texts_of(finding.empty)
     return (
         f"it offers resources of the role{'s' * (len(there) > 1)} {', '.join(there)}, and only those of "
         f"{', '.join(accepted)} are accepted"
@@ -311,7 +311,7 @@ def _scarce(finding: Finding, at: _Place) -> str:
 
 
 def _constraint(finding: Finding, at: _Place) -> str:
-    constraint, here = _texts(finding.requested), finding.found
+    constraint, here = texts_of(finding.requested), finding.found
     name, operator, words = constraint[0], constraint[1].upper(), " ".join(constraint)
     if here is None:
         what = name.removeprefix("@") if name.startswith("@") else f"attribute {name}"
@@ -334,7 +334,8 @@ def _numbers(measure: object) -> tuple[int, ...]:
     return tuple(one for one in measure if isinstance(one, int)) if isinstance(measure, tuple) else ()
 
 
-def _texts(measure: object) -> tuple[str, ...]:
+def texts_of(measure: object) -> tuple[str, ...]:
+    """Return the items of a measure that is a collection, as text; none of another."""
     return tuple(map(str, measure)) if isinstance(measure, tuple) else ()
 
 
