@@ -321,8 +321,8 @@ class AgentFlags(OperatorFlags):
     authenticate_http_executors: bool = flag(False, "Listen only to executors with the token they were given.")
     jwt_secret_key: PathText | None = flag(
         None,
-        "File with the key that signs executors' tokens; after commas, files with earlier keys, whose tokens are "
-        "valid, too: /etc/mesos/new.key,/etc/mesos/old.key.",
+        "File with the key that signs executors' tokens. Further files, after commas, contain earlier keys, whose "
+        "tokens remain valid: /etc/mesos/new.key,/etc/mesos/old.key.",
     )
     authorizer: str = flag("local", "Authorizer that applies --acls: local.", one_of=("local",))
 

@@ -169,7 +169,7 @@ def parsed(body: bytes, kind: type[T]) -> T:
     """
     check_values(body)
     try:
-        body.decode()  # msgspec does not look into fields that the type does not have
+        body.decode()  # msgspec does not validate fields that the type does not have
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"Failed to parse body into JSON: {error}") from None

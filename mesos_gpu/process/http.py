@@ -75,7 +75,7 @@ async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse
 
 
 class _ShortRefusals(logging.Filter):
-    """Logs a request that is not HTTP as one line: it is no error of this program, and a port scan sends many."""
+    """Logs a malformed request as one line at INFO: it is not an error of this program, and a port scan sends many."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrite aiohttp's record of such a request, which is an error with a traceback."""
@@ -121,7 +121,7 @@ def encoded_json_response(body: bytes, *, request: web.Request | None = None, st
 
 
 def error_response(status: int, text: str) -> web.Response:
-    """Answer with plain text, as Mesos explains every refusal; a request's bytes that are no UTF-8 are escaped."""
+    """Answer with plain text, as Mesos does for every refusal; bytes of a request that are not UTF-8 are escaped."""
     body = text.encode(errors="backslashreplace")
     return web.Response(status=status, body=body, headers={"Content-Type": "text/plain; charset=utf-8"})
 

@@ -1,4 +1,4 @@
-"""Requests that no client sends by mistake alone: raw bytes for a listener, and bodies for its endpoints."""
+"""Malformed HTTP requests: raw bytes for a listener, and bodies for its endpoints."""
 
 from __future__ import annotations
 

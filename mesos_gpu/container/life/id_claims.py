@@ -2,7 +2,7 @@
 
 Each claims its pool (`--userns_remap`) by a file in a folder of the machine's that is gone with its boot, as containers
 are. The file is locked while its agent lives; after that it counts as long as a container is on record in the agent's
-folder, since that runs on. An agent that is started again with other numbers claims those of before, too, while it has
+folder, since that runs on. An agent that is restarted with another range also keeps its former range while it has
 containers.
 """
 

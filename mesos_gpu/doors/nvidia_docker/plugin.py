@@ -32,7 +32,7 @@ MAX_REQUEST = 1024 * 1024
 
 
 class Plugin:
-    """What is answered on both listeners, from the agent and from the folder in which volumes are.
+    """Answers requests on both listeners, from what the agent reports and the folder of volumes.
 
     A volume is a link to the agent's own tree of the driver's files, which is one per version and never changed while
     somebody uses it; so there is nothing to copy, and no other file system in the way.
